@@ -137,12 +137,12 @@ pub struct Aggregate {
     level: Option<LoggingLevel>,
     /// The servers whose machines may have outputs.
     active: BTreeSet<ServerKey>,
-    timers: Deadlines<Timer>,
+    timers: Deadlines<AggregateTimer>,
     out: Outbox<Action, Event>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Timer {
+enum AggregateTimer {
     /// The client's first message is answered, although servers are not ready.
     Opening,
     /// A server is started again.
@@ -288,13 +288,13 @@ impl Aggregate {
         self.settle(now);
         while let Some(timer) = self.timers.pop_due(now) {
             match timer {
-                Timer::Opening => self.open_without_late(now),
-                Timer::Start(server) => self.start(server, now),
-                Timer::List(list) => self.finish_list(list, now),
-                Timer::ReadAgain(server, listing) => self.on_pause_over(server, listing, now),
-                Timer::Changed(list) => self.publish_change(list, now),
-                Timer::Watch(server) => self.on_watch_overdue(server, now),
-                Timer::Machine(server) => {
+                AggregateTimer::Opening => self.open_without_late(now),
+                AggregateTimer::Start(server) => self.start(server, now),
+                AggregateTimer::List(list) => self.finish_list(list, now),
+                AggregateTimer::ReadAgain(server, listing) => self.on_pause_over(server, listing, now),
+                AggregateTimer::Changed(list) => self.publish_change(list, now),
+                AggregateTimer::Watch(server) => self.on_watch_overdue(server, now),
+                AggregateTimer::Machine(server) => {
                     if let Some(connection) = self.connection(server) {
                         connection.handle_timeout(now);
                     }
@@ -389,11 +389,11 @@ impl Aggregate {
                 match (output, due) {
                     (Some(output), _) => self.on_server_output(server, output, now),
                     (None, Some(due)) => {
-                        self.timers.set(Timer::Machine(server), due);
+                        self.timers.set(AggregateTimer::Machine(server), due);
                         self.active.remove(&server);
                     }
                     (None, None) => {
-                        self.timers.clear(Timer::Machine(server));
+                        self.timers.clear(AggregateTimer::Machine(server));
                         self.active.remove(&server);
                     }
                 }

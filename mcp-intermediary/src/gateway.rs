@@ -135,7 +135,7 @@ pub struct Gateway {
     secret: u128,
     /// The backends whose machines may have outputs.
     active: BTreeSet<BackendKey>,
-    timers: Deadlines<Timer>,
+    timers: Deadlines<GatewayTimer>,
     out: Outbox<Action, Event>,
 }
 
@@ -151,7 +151,7 @@ enum Backend {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Timer {
+enum GatewayTimer {
     /// One of the machines of the backend.
     Machine(BackendKey),
     /// The backend has no client for too long.
@@ -333,12 +333,12 @@ impl Gateway {
         self.server.handle_timeout(now);
         self.settle(now);
         while let Some(timer) = self.timers.pop_due(now) {
-            let (Timer::Machine(backend) | Timer::Unused(backend)) = timer;
+            let (GatewayTimer::Machine(backend) | GatewayTimer::Unused(backend)) = timer;
             if let Some(Backend::Running(running)) = self.backends.get_mut(&backend) {
                 self.active.insert(backend);
                 match timer {
-                    Timer::Machine(_) => running.handle_timeout(&mut self.server, now),
-                    Timer::Unused(_) => running.upstream.client.close(now),
+                    GatewayTimer::Machine(_) => running.handle_timeout(&mut self.server, now),
+                    GatewayTimer::Unused(_) => running.upstream.client.close(now),
                 }
             }
             self.settle(now);
@@ -461,8 +461,8 @@ impl Gateway {
                 }
             } else {
                 match running.poll_timeout() {
-                    Some(at) => self.timers.set(Timer::Machine(backend), at),
-                    None => self.timers.clear(Timer::Machine(backend)),
+                    Some(at) => self.timers.set(GatewayTimer::Machine(backend), at),
+                    None => self.timers.clear(GatewayTimer::Machine(backend)),
                 }
                 // No client will retry a parked call any more.
                 if self.is_closed && (running.is_unused() || running.serves_requests()) {
@@ -470,9 +470,9 @@ impl Gateway {
                     continue;
                 }
                 if !running.is_unused() {
-                    self.timers.clear(Timer::Unused(backend));
-                } else if !self.timers.is_set(Timer::Unused(backend)) {
-                    self.timers.set(Timer::Unused(backend), now + self.unused_timeout);
+                    self.timers.clear(GatewayTimer::Unused(backend));
+                } else if !self.timers.is_set(GatewayTimer::Unused(backend)) {
+                    self.timers.set(GatewayTimer::Unused(backend), now + self.unused_timeout);
                 }
                 self.active.remove(&backend);
             }

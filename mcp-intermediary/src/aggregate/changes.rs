@@ -7,7 +7,7 @@ use mcp_proto::spec::List;
 use mcp_proto::{Instant, Json, Notification};
 
 use super::event::ServerKey;
-use super::{Aggregate, Timer};
+use super::{Aggregate, AggregateTimer};
 
 /// The shortest time between two notifications of changes of one list: a server that sends many does not make the client
 /// request the lists of all servers as often.
@@ -29,14 +29,14 @@ impl Aggregate {
         let Some(index) = List::ALL.iter().position(|known| *known == list).map(ListIndex) else { return };
         let next = self.changes.last.get(&index).map(|last| *last + INTERVAL);
         match next.filter(|next| *next > now) {
-            Some(next) => self.timers.set(Timer::Changed(index), next),
+            Some(next) => self.timers.set(AggregateTimer::Changed(index), next),
             None => self.publish_change(index, now),
         }
     }
 
     pub(super) fn publish_change(&mut self, index: ListIndex, now: Instant) {
         let Some(list) = List::ALL.get(index.0) else { return };
-        self.timers.clear(Timer::Changed(index));
+        self.timers.clear(AggregateTimer::Changed(index));
         self.changes.last.insert(index, now);
         self.publish(Notification::new(list.notification()), now);
     }

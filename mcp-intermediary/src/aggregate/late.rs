@@ -16,7 +16,7 @@ use super::event::ServerKey;
 use super::listing::Listing;
 use super::pages::{Page, Place, Position};
 use super::pending::{Composed, Then};
-use super::{Aggregate, Event, Timer};
+use super::{Aggregate, AggregateTimer, Event};
 
 /// The pauses after which a list that could not be read is requested again: the first one, and the longest.
 const FIRST_PAUSE: Duration = Duration::from_secs(30);
@@ -115,7 +115,7 @@ impl Aggregate {
         let late = self.members.get_mut(&server).and_then(|member| member.late.get_mut(&listing));
         let Some(late) = late.filter(|_| is_usable && !self.lists.is_read(server, listing)) else { return };
         late.set_params(params.as_ref());
-        self.timers.clear(Timer::ReadAgain(server, listing));
+        self.timers.clear(AggregateTimer::ReadAgain(server, listing));
         self.begin_list(Then::Keep(server), listing, vec![Position::first(server)], false, params, now);
     }
 
@@ -147,7 +147,7 @@ impl Aggregate {
         let read = Kept { pages: part.pages, next: part.next };
         let is_same = earlier.as_ref() == Some(&read);
         if !is_read {
-            self.timers.set(Timer::ReadAgain(server, listing), now + late.pause);
+            self.timers.set(AggregateTimer::ReadAgain(server, listing), now + late.pause);
             late.pause = (late.pause * 2).min(LONGEST_PAUSE);
         } else if is_in_time {
             member.late.remove(&listing);

@@ -18,7 +18,7 @@ use super::late::Start;
 use super::listing::Listing;
 use super::pages::{Follows, Part, Place, Position, Share};
 use super::pending::{Composed, ListKey, Purpose, Then};
-use super::{Aggregate, Event, Timer};
+use super::{Aggregate, AggregateTimer, Event};
 
 /// How long a list waits for further pages when it has a page of each server.
 const FURTHER_PAGES: Duration = Duration::from_secs(1);
@@ -152,7 +152,7 @@ impl Aggregate {
         // A server that is still starting is waited for if a request can be for no other one.
         let is_starting = |(server, _): &(ServerKey, Place)| !self.is_usable(*server);
         if is_awaited && !(is_for_one && asked.iter().any(is_starting)) {
-            self.timers.set(Timer::List(key), now + self.config.server_timeout);
+            self.timers.set(AggregateTimer::List(key), now + self.config.server_timeout);
         }
         for server in late {
             self.read_again(server, listing, params.clone(), now);
@@ -227,7 +227,7 @@ impl Aggregate {
         if asked().next().is_none() {
             return self.finish_list(key, now);
         }
-        let timer = Timer::List(key);
+        let timer = AggregateTimer::List(key);
         let soon = list.begun + FURTHER_PAGES;
         if asked().all(|part| !part.pages.is_empty()) && self.timers.get(timer).is_some_and(|at| at > soon) {
             self.timers.set(timer, soon.max(now));
@@ -236,7 +236,7 @@ impl Aggregate {
 
     /// Answers with what servers have returned.
     pub(super) fn finish_list(&mut self, key: ListKey, now: Instant) {
-        self.timers.clear(Timer::List(key));
+        self.timers.clear(AggregateTimer::List(key));
         let Some(mut list) = self.lists.remove(key) else { return };
         let listing = list.listing;
         for (server, part) in &mut list.parts {
@@ -428,7 +428,7 @@ impl Aggregate {
     /// The client has cancelled a request for which servers are asked for lists.
     pub(super) fn cancel_list(&mut self, ticket: TicketKey, now: Instant) {
         let Some(key) = self.lists.by_ticket.get(&ticket).copied() else { return };
-        self.timers.clear(Timer::List(key));
+        self.timers.clear(AggregateTimer::List(key));
         let Some(list) = self.lists.remove(key) else { return };
         for (server, part) in list.parts {
             if let Some((request, _)) = part.asked {

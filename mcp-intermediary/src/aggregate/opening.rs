@@ -5,7 +5,7 @@ use mcp_proto::spec::{Change, List, TASKS_EXTENSION};
 use mcp_proto::{ErrorObject, Instant, Json, Load, Method, Ticket, code};
 
 use super::connection::Opener;
-use super::{Action, Aggregate, Event, Timer};
+use super::{Action, Aggregate, AggregateTimer, Event};
 
 /// The maximum of the bytes of one server's instructions, and of all together.
 const INSTRUCTIONS: usize = 8 * 1024;
@@ -61,7 +61,7 @@ impl Aggregate {
             }
         };
         self.stage = Stage::Opening { opener, held: vec![(ticket, method, params)] };
-        self.timers.set(Timer::Opening, now + self.config.server_timeout);
+        self.timers.set(AggregateTimer::Opening, now + self.config.server_timeout);
         for server in self.keys() {
             self.start(server, now);
         }
@@ -111,7 +111,7 @@ impl Aggregate {
                 return;
             }
         };
-        self.timers.clear(Timer::Opening);
+        self.timers.clear(AggregateTimer::Opening);
         let mut config = self.server.config().clone();
         config.versions = opener.versions();
         config.capabilities = self.capabilities();

@@ -354,7 +354,7 @@ impl Aggregate {
 
     /// The answer to a request to a server that is not running.
     fn not_running(&self, server: ServerKey, now: Instant) -> ErrorObject {
-        let at = self.timers.get(super::Timer::Start(server));
+        let at = self.timers.get(super::AggregateTimer::Start(server));
         let seconds = at.map_or(0, |at| at.saturating_duration_since(now).as_secs() + 1);
         let member = self.members.get(&server);
         let is_stopping = member.is_some_and(|member| matches!(member.state, State::Stopping));

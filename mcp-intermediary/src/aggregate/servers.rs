@@ -14,7 +14,7 @@ use super::event::ServerKey;
 use super::member::State;
 use super::opening::{Stage, instructions_of};
 use super::origin::add_origin;
-use super::{Action, Aggregate, Event, Timer};
+use super::{Action, Aggregate, AggregateTimer, Event};
 use crate::relay;
 
 /// How long a server must have been usable so that its exit counts as the first failure.
@@ -303,7 +303,7 @@ impl Aggregate {
         let state = std::mem::replace(&mut member.state, State::Stopping);
         let State::Running(connection) = state else { return };
         self.active.remove(&server);
-        self.timers.clear(Timer::Machine(server));
+        self.timers.clear(AggregateTimer::Machine(server));
         if connection.has_stopped {
             member.state = State::Stopped;
         } else {
@@ -334,7 +334,7 @@ impl Aggregate {
             let pause = member.restart.on_failure(now).or_else(|| member.restart.pause(now));
             let retry_in = pause.unwrap_or_default();
             self.out.report(Event::ServerFailed { server, retry_in });
-            self.timers.set(Timer::Start(server), now + retry_in);
+            self.timers.set(AggregateTimer::Start(server), now + retry_in);
         }
         for request in self.questions.remove_server(server) {
             self.server.cancel(request, Some("the server that has asked has ended"), now);
@@ -349,7 +349,7 @@ impl Aggregate {
         member.state = State::Stopped;
         if let Stage::Closed { .. } = self.stage {
             self.report_end();
-        } else if !self.timers.is_set(Timer::Start(server)) {
+        } else if !self.timers.is_set(AggregateTimer::Start(server)) {
             self.start(server, now);
         }
     }

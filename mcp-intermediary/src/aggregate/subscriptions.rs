@@ -15,7 +15,7 @@ use mcp_proto::{Instant, Json, Method, Notification};
 use super::connection::Opener;
 use super::event::ServerKey;
 use super::member::State;
-use super::{Aggregate, Timer};
+use super::{Aggregate, AggregateTimer};
 use crate::relay::Watched;
 
 /// What clients have subscribed to at one server.
@@ -156,7 +156,7 @@ impl Aggregate {
 
     /// Limits how long subscriptions of the client wait for the acknowledgement of a server.
     fn await_watch(&mut self, server: ServerKey, now: Instant) {
-        let timer = Timer::Watch(server);
+        let timer = AggregateTimer::Watch(server);
         let Some(member) = self.members.get_mut(&server) else { return };
         member.watch.is_overdue |= member.is_late && !member.is_usable();
         if member.watch.is_overdue {
@@ -193,7 +193,7 @@ impl Aggregate {
             return;
         }
         (watch.next, watch.is_overdue) = (None, false);
-        self.timers.clear(Timer::Watch(server));
+        self.timers.clear(AggregateTimer::Watch(server));
         let uris = filter.first_member("resourceSubscriptions").unwrap_or(Json::empty_object());
         let supported: BTreeSet<Box<str>> =
             uris.elements().filter_map(|uri| uri.as_string().map(|uri| Box::from(&*uri))).collect();
@@ -214,7 +214,7 @@ impl Aggregate {
             watch.in_effect.clear();
         } else if watch.next == Some(subscription) {
             watch.next = None;
-            self.timers.clear(Timer::Watch(server));
+            self.timers.clear(AggregateTimer::Watch(server));
             self.exclude_unwatched(server, now);
         }
     }

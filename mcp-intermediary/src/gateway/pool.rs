@@ -5,7 +5,7 @@ use mcp_proto::server::Holder;
 use mcp_proto::{ErrorObject, Failed, Instant, Json, Method, Ticket, code};
 
 use super::backend::Running;
-use super::{Action, Backend, BackendKey, Event, Gateway, Peer, Sharing, Timer, requests};
+use super::{Action, Backend, BackendKey, Event, Gateway, GatewayTimer, Peer, Sharing, requests};
 use crate::relay::{Owner, derived_secret};
 use crate::restart::Restart;
 
@@ -150,11 +150,11 @@ impl Gateway {
 
     /// Ends the backend that no client has used for longest; `false` if all are in use.
     fn end_unused(&mut self, now: Instant) -> bool {
-        let unused = |key: &BackendKey| Some((self.timers.get(Timer::Unused(*key))?, *key));
+        let unused = |key: &BackendKey| Some((self.timers.get(GatewayTimer::Unused(*key))?, *key));
         let Some((_, backend)) = self.backends.keys().filter_map(unused).min() else { return false };
         let Some(Backend::Running(running)) = self.backends.get_mut(&backend) else { return false };
         running.upstream.client.close(now);
-        self.timers.clear(Timer::Unused(backend));
+        self.timers.clear(GatewayTimer::Unused(backend));
         self.active.insert(backend);
         true
     }
@@ -207,8 +207,8 @@ impl Gateway {
 
     /// The machine that faces a backend has closed. All requests to it have ended.
     pub(super) fn on_closed(&mut self, backend: BackendKey, reason: CloseReason, now: Instant) {
-        self.timers.clear(Timer::Machine(backend));
-        self.timers.clear(Timer::Unused(backend));
+        self.timers.clear(GatewayTimer::Machine(backend));
+        self.timers.clear(GatewayTimer::Unused(backend));
         self.active.remove(&backend);
         let Some(Backend::Running(mut running)) = self.backends.insert(backend, Backend::Stopping) else { return };
         if !running.has_stopped {
