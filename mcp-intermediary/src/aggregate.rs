@@ -81,7 +81,7 @@ use mcp_proto::machine::{Deadlines, Outbox};
 use mcp_proto::server::Server;
 use mcp_proto::spec::LoggingLevel;
 use mcp_proto::{Instant, Limits, Load, Output, ProcessEnd, StartFailure, Stdio, UsageError, server};
-use member::{Member, State};
+use member::{Member, MemberState};
 use names::{Names, Prefixes};
 use opening::Stage;
 use pending::{ListKey, Looked, Pending};
@@ -340,10 +340,10 @@ impl Aggregate {
     #[must_use]
     pub fn wants_server_bytes(&self, server: ServerKey) -> bool {
         match self.members.get(&server).map(|member| &member.state) {
-            Some(State::Running(connection)) => {
+            Some(MemberState::Running(connection)) => {
                 self.out.has_room(self.limits()) && self.server.has_room() && connection.wants_bytes()
             }
-            Some(State::Stopped | State::Stopping) | None => true,
+            Some(MemberState::Stopped | MemberState::Stopping) | None => true,
         }
     }
 
@@ -356,7 +356,7 @@ impl Aggregate {
     /// The number of servers that were started and are not reported as stopped.
     #[must_use]
     pub fn running(&self) -> usize {
-        self.members.values().filter(|member| !matches!(member.state, State::Stopped)).count()
+        self.members.values().filter(|member| !matches!(member.state, MemberState::Stopped)).count()
     }
 
     /// The resources that the aggregate holds now, those of its machines included. Names and URIs that were learnt from
@@ -366,8 +366,8 @@ impl Aggregate {
         let mut own = self.server.load() + self.stage.load() + self.lists.load();
         own.held += self.kept_bytes();
         let members = self.members.values().filter_map(|member| match &member.state {
-            State::Running(connection) => Some(connection.load()),
-            State::Stopped | State::Stopping => None,
+            MemberState::Running(connection) => Some(connection.load()),
+            MemberState::Stopped | MemberState::Stopping => None,
         });
         members.fold(own, |sum, member| sum + member)
     }
@@ -450,11 +450,11 @@ impl Aggregate {
         self.questions = Questions::default();
         for (server, member) in &mut self.members {
             member.late.clear();
-            if let State::Running(connection) = &member.state {
+            if let MemberState::Running(connection) = &member.state {
                 if connection.has_stopped {
-                    member.state = State::Stopped;
+                    member.state = MemberState::Stopped;
                 } else {
-                    member.state = State::Stopping;
+                    member.state = MemberState::Stopping;
                     self.out.act(Action::Stop { server: *server });
                 }
             }
@@ -480,12 +480,12 @@ impl Aggregate {
         let member = self.members.get_mut(&server)?;
         let secret = member.secret_of(self.config.secret, server);
         match &mut member.state {
-            State::Running(connection) => {
+            MemberState::Running(connection) => {
                 connection.set_secret(secret);
                 self.active.insert(server);
                 Some(connection)
             }
-            State::Stopped | State::Stopping => None,
+            MemberState::Stopped | MemberState::Stopping => None,
         }
     }
 }

@@ -19,7 +19,7 @@ use crate::restart::Restart;
 pub(super) struct Member {
     pub(super) name: Box<str>,
     config: relay::Config,
-    pub(super) state: State,
+    pub(super) state: MemberState,
     pub(super) restart: Restart,
     /// The capabilities that the server stated at its last connection; `None` if there was none.
     pub(super) capabilities: Option<Json>,
@@ -49,7 +49,7 @@ pub(super) struct Member {
 }
 
 /// Whether a server is running.
-pub(super) enum State {
+pub(super) enum MemberState {
     Stopped,
     Running(Box<Connection>),
     /// Only the end of the server is awaited.
@@ -68,7 +68,7 @@ impl Member {
         Ok(Self {
             name,
             config,
-            state: State::Stopped,
+            state: MemberState::Stopped,
             restart: Restart::new(),
             capabilities: None,
             instructions: None,
@@ -99,7 +99,7 @@ impl Member {
         if self.begins_with_initialize {
             config.versions.retain(|version| !version.is_stateless());
         }
-        self.state = State::Running(Box::new(Connection::new(config, opener, now)?));
+        self.state = MemberState::Running(Box::new(Connection::new(config, opener, now)?));
         Ok(())
     }
 
@@ -148,13 +148,13 @@ impl Member {
     /// Whether it is connected.
     pub(super) fn is_usable(&self) -> bool {
         match &self.state {
-            State::Running(connection) => connection.usable_since.is_some(),
-            State::Stopped | State::Stopping => false,
+            MemberState::Running(connection) => connection.usable_since.is_some(),
+            MemberState::Stopped | MemberState::Stopping => false,
         }
     }
 
     /// Whether it was started and can be used, or will be soon.
     pub(super) const fn is_running(&self) -> bool {
-        matches!(self.state, State::Running(_))
+        matches!(self.state, MemberState::Running(_))
     }
 }

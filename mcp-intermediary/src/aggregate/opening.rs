@@ -72,7 +72,7 @@ impl Aggregate {
     pub(super) fn start(&mut self, server: super::ServerKey, now: Instant) {
         let Some(opener) = self.stage.opener() else { return };
         let Some(member) = self.members.get_mut(&server) else { return };
-        if !matches!(member.state, super::State::Stopped) {
+        if !matches!(member.state, super::MemberState::Stopped) {
             return;
         }
         // The configuration was checked.

@@ -10,7 +10,7 @@ use super::Aggregate;
 use super::connection::Opener;
 use super::event::ServerKey;
 use super::listing::Listing;
-use super::member::State;
+use super::member::MemberState;
 use super::names::Named;
 use super::origin::{add_origin, origin_of};
 use super::pages::Position;
@@ -357,7 +357,7 @@ impl Aggregate {
         let at = self.timers.get(super::AggregateTimer::Start(server));
         let seconds = at.map_or(0, |at| at.saturating_duration_since(now).as_secs() + 1);
         let member = self.members.get(&server);
-        let is_stopping = member.is_some_and(|member| matches!(member.state, State::Stopping));
+        let is_stopping = member.is_some_and(|member| matches!(member.state, MemberState::Stopping));
         let why = member.and_then(|member| member.end.as_deref()).unwrap_or("is not running");
         let when = if at.is_none() && is_stopping { "when it has ended".into() } else { format!("in {seconds} s") };
         let text = format!("{} {why}; it is started again {when}", self.describe(server));

@@ -11,7 +11,7 @@ use mcp_proto::{
 
 use super::connection::{ConnectionOutput, Opener};
 use super::event::ServerKey;
-use super::member::State;
+use super::member::MemberState;
 use super::opening::{Stage, instructions_of};
 use super::origin::add_origin;
 use super::{Action, Aggregate, AggregateTimer, Event};
@@ -89,7 +89,7 @@ impl Aggregate {
         member.instructions = instructions_of(result);
         member.is_settled = true;
         member.forget();
-        if let State::Running(connection) = &mut member.state {
+        if let MemberState::Running(connection) = &mut member.state {
             connection.usable_since = Some(now);
         }
         if member.age(now) < self.config.server_timeout && std::mem::take(&mut member.is_late) {
@@ -300,12 +300,12 @@ impl Aggregate {
     /// The connection to a server has ended, and all requests to it have their outcomes.
     fn on_closed(&mut self, server: ServerKey, now: Instant) {
         let Some(member) = self.members.get_mut(&server) else { return };
-        let state = std::mem::replace(&mut member.state, State::Stopping);
-        let State::Running(connection) = state else { return };
+        let state = std::mem::replace(&mut member.state, MemberState::Stopping);
+        let MemberState::Running(connection) = state else { return };
         self.active.remove(&server);
         self.timers.clear(AggregateTimer::Machine(server));
         if connection.has_stopped {
-            member.state = State::Stopped;
+            member.state = MemberState::Stopped;
         } else {
             self.out.act(Action::Stop { server });
         }
@@ -346,7 +346,7 @@ impl Aggregate {
     /// The process of a server has ended.
     pub(super) fn on_stopped(&mut self, server: ServerKey, now: Instant) {
         let Some(member) = self.members.get_mut(&server) else { return };
-        member.state = State::Stopped;
+        member.state = MemberState::Stopped;
         if let Stage::Closed { .. } = self.stage {
             self.report_end();
         } else if !self.timers.is_set(AggregateTimer::Start(server)) {

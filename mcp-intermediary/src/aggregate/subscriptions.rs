@@ -14,7 +14,7 @@ use mcp_proto::{Instant, Json, Method, Notification};
 
 use super::connection::Opener;
 use super::event::ServerKey;
-use super::member::State;
+use super::member::MemberState;
 use super::{Aggregate, AggregateTimer};
 use crate::relay::Watched;
 
@@ -120,7 +120,7 @@ impl Aggregate {
             return;
         }
         let Some(member) = self.members.get_mut(&server) else { return };
-        let State::Running(connection) = &mut member.state else { return };
+        let MemberState::Running(connection) = &mut member.state else { return };
         if connection.usable_since.is_none() {
             return;
         }
@@ -199,7 +199,7 @@ impl Aggregate {
             uris.elements().filter_map(|uri| uri.as_string().map(|uri| Box::from(&*uri))).collect();
         watch.in_effect = watch.uris.iter().filter(|uri| supported.contains(&***uri)).cloned().collect();
         let replaced = watch.current.replace(subscription);
-        if let (Some(replaced), State::Running(connection)) = (replaced, &mut member.state) {
+        if let (Some(replaced), MemberState::Running(connection)) = (replaced, &mut member.state) {
             self.active.insert(server);
             connection.client.unlisten(replaced, now);
         }
@@ -265,7 +265,7 @@ impl Aggregate {
 impl super::Member {
     /// Whether the server may still acknowledge that it notifies of changes of a resource.
     fn is_pending(&self, uri: &str) -> bool {
-        let State::Running(connection) = &self.state else { return false };
+        let MemberState::Running(connection) = &self.state else { return false };
         let is_replaced = self.watch.next.is_some() || self.watch.is_outdated;
         let is_open = !is_replaced && connection.usable_since.is_some();
         let is_awaited = !is_open && !self.watch.is_overdue;

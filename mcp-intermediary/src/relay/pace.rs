@@ -23,13 +23,13 @@ pub(super) struct Pace {
     /// The client is read while fewer than this number of messages other than requests, and at most this number of
     /// bytes, are queued.
     max_backlog: (usize, usize),
-    state: State,
+    state: PaceState,
     /// The number of queued bytes at the last update.
     waiting: usize,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum State {
+enum PaceState {
     Flowing,
     /// The queue is over its limit: the client is not read until this instant.
     Slow(Instant),
@@ -41,7 +41,7 @@ impl Pace {
     pub(super) fn new(request_timeout: Duration, limits: &Limits) -> Self {
         // Messages that a driver has already read must not be refused while the server is only slow.
         let max_backlog = (limits.queue, limits.queue_bytes.min(limits.unwritten / 2));
-        Self { stall_timeout: request_timeout.min(STALL_TIMEOUT), max_backlog, state: State::Flowing, waiting: 0 }
+        Self { stall_timeout: request_timeout.min(STALL_TIMEOUT), max_backlog, state: PaceState::Flowing, waiting: 0 }
     }
 
     pub(super) fn update(&mut self, backlog: Backlog, now: Instant) {
@@ -49,21 +49,21 @@ impl Pace {
         let has_room = backlog.messages < messages && backlog.bytes <= bytes;
         let is_taking = backlog.bytes < std::mem::replace(&mut self.waiting, backlog.bytes);
         self.state = match self.state {
-            _ if has_room => State::Flowing,
-            State::Slow(until) if !is_taking && now < until => State::Slow(until),
-            State::Slow(_) | State::Stalled if !is_taking => State::Stalled,
-            State::Flowing | State::Slow(_) | State::Stalled => State::Slow(now + self.stall_timeout),
+            _ if has_room => PaceState::Flowing,
+            PaceState::Slow(until) if !is_taking && now < until => PaceState::Slow(until),
+            PaceState::Slow(_) | PaceState::Stalled if !is_taking => PaceState::Stalled,
+            PaceState::Flowing | PaceState::Slow(_) | PaceState::Stalled => PaceState::Slow(now + self.stall_timeout),
         };
     }
 
     pub(super) const fn may_read_client(&self) -> bool {
-        !matches!(self.state, State::Slow(_))
+        !matches!(self.state, PaceState::Slow(_))
     }
 
     pub(super) const fn poll_timeout(&self) -> Option<Instant> {
         match self.state {
-            State::Slow(until) => Some(until),
-            State::Flowing | State::Stalled => None,
+            PaceState::Slow(until) => Some(until),
+            PaceState::Flowing | PaceState::Stalled => None,
         }
     }
 }
