@@ -54,7 +54,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
-use backend::Running;
+use backend::RunningBackend;
 use eras::Eras;
 use http::request::Parts;
 use mcp_proto::client::{self, Unavailable};
@@ -145,7 +145,7 @@ struct Peer(Option<PeerKey>);
 
 /// A backend that was started and is not reported as stopped.
 enum Backend {
-    Running(Box<Running>),
+    Running(Box<RunningBackend>),
     /// Nothing more is expected of it but its end.
     Stopping,
 }
@@ -600,7 +600,7 @@ impl Gateway {
 
     /// Borrows a backend that was started and not stopped, and marks it as active, because the caller's use of it may
     /// cause outputs.
-    fn running(&mut self, backend: BackendKey) -> Option<&mut Running> {
+    fn running(&mut self, backend: BackendKey) -> Option<&mut RunningBackend> {
         match self.backends.get_mut(&backend)? {
             Backend::Running(running) => {
                 self.active.insert(backend);

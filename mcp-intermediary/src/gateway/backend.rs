@@ -9,7 +9,7 @@ use super::shared::{Ends, Shared};
 use crate::relay::{Config, Link, Owner, Upstream};
 
 /// A backend that was started and is not being stopped.
-pub(super) struct Running {
+pub(super) struct RunningBackend {
     pub(super) upstream: Upstream<Stdio>,
     group: Group,
     /// The client whose request was the reason for the start.
@@ -34,7 +34,7 @@ enum Clients {
     Requests(Requests),
 }
 
-impl Running {
+impl RunningBackend {
     /// A new backend for the clients of a group, which is started because of a request of `opener`.
     ///
     /// # Errors
@@ -138,7 +138,8 @@ impl Running {
         self.upstream.client.handle_timeout(now);
     }
 
-    /// When [`Running::handle_timeout`] must be called next. The links of sessions that share a backend have no timers.
+    /// When [`RunningBackend::handle_timeout`] must be called next. The links of sessions that share a backend have no
+    /// timers.
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
         let link = match &self.clients {
             Clients::One { link, .. } => link.poll_timeout(),

@@ -4,7 +4,7 @@ use mcp_proto::client::CloseReason;
 use mcp_proto::server::Holder;
 use mcp_proto::{ErrorObject, Failed, Instant, Json, Method, Ticket, code};
 
-use super::backend::Running;
+use super::backend::RunningBackend;
 use super::{Action, Backend, BackendKey, Event, Gateway, GatewayTimer, Peer, Sharing, requests};
 use crate::relay::{Owner, derived_secret};
 use crate::restart::Restart;
@@ -163,7 +163,7 @@ impl Gateway {
     fn start(&mut self, group: Group, holder: Holder, waiting: Waiting, now: Instant) {
         let backend = self.next;
         let principal = group.owner.principal().cloned();
-        let Ok(running) = Running::new(group.clone(), holder, &self.config, self.client.clone()) else {
+        let Ok(running) = RunningBackend::new(group.clone(), holder, &self.config, self.client.clone()) else {
             return self.refuse(waiting.ticket, "the configuration is invalid", now);
         };
         self.next = backend.next();
@@ -243,7 +243,7 @@ impl Gateway {
     }
 
     /// A backend has failed before it could be used, for this reason.
-    pub(super) fn on_failure(&mut self, running: &Running, reason: Failed, now: Instant) {
+    pub(super) fn on_failure(&mut self, running: &RunningBackend, reason: Failed, now: Instant) {
         self.eras.on_not_opened(&running.group().owner);
         let mut restart = self.pauses.remove(running.opener()).map_or(Restart::new(), |pause| pause.restart);
         if let Some(retry_in) = restart.on_failure(now) {
