@@ -63,7 +63,7 @@ use mcp_proto::server::{self, ExchangeKey, Holder, Http, PeerKey, RequestInfo, S
 use mcp_proto::{
     Failed, Instant, Json, Load, Output, ProcessEnd, SessionKey, StartFailure, Stdio, TicketKey, UsageError,
 };
-use pool::{Group, Kind, Pause, Waiting};
+use pool::{Group, GroupKind, Pause, Waiting};
 use recent::Recent;
 
 pub use config::{Config, Sharing};
@@ -563,7 +563,7 @@ impl Gateway {
                     self.active.insert(backend);
                     self.pauses.remove(running.opener());
                     let Group { owner, kind } = running.group();
-                    if matches!(kind, Kind::Requests | Kind::LegacyRequests(_)) {
+                    if matches!(kind, GroupKind::Requests | GroupKind::LegacyRequests(_)) {
                         self.eras.on_opened(owner, version.is_stateless());
                     }
                 }

@@ -3,7 +3,7 @@
 use mcp_proto::server::{self, Holder, Http, Server};
 use mcp_proto::{Failed, Instant, Json, Load, Method, SessionKey, Stdio, Ticket, UsageError, client};
 
-use super::pool::{Group, Kind};
+use super::pool::{Group, GroupKind};
 use super::requests::Requests;
 use super::shared::{Ends, Shared};
 use crate::relay::{Config, Link, Owner, Upstream};
@@ -49,12 +49,12 @@ impl RunningBackend {
         // The roots of one client would apply to all, and the tasks of one would be shown to all.
         let is_for_all = group.owner == Owner::Everyone;
         let clients = match (&group.kind, &group.owner) {
-            (Kind::Session, Owner::Session(session, _)) => {
+            (GroupKind::Session, Owner::Session(session, _)) => {
                 Clients::One { session: *session, link: Link::over_http(config) }
             }
-            (Kind::Session | Kind::Sessions(_), _) => Clients::Shared(Shared::new(!is_for_all)),
-            (Kind::Requests, _) => Clients::Requests(Requests::new(false, config)),
-            (Kind::LegacyRequests(_), _) => Clients::Requests(Requests::new(true, config)),
+            (GroupKind::Session | GroupKind::Sessions(_), _) => Clients::Shared(Shared::new(!is_for_all)),
+            (GroupKind::Requests, _) => Clients::Requests(Requests::new(false, config)),
+            (GroupKind::LegacyRequests(_), _) => Clients::Requests(Requests::new(true, config)),
         };
         let upstream = Upstream::new(Stdio::new(), group.owner.clone(), config.redelivery, client)?;
         Ok(Self { upstream, group, opener, clients, is_usable: false, has_stopped: false, failed: None })

@@ -13,12 +13,12 @@ use crate::restart::Restart;
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Group {
     pub(super) owner: Owner,
-    pub(super) kind: Kind,
+    pub(super) kind: GroupKind,
 }
 
 /// How the clients of a group use their backend.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Kind {
+pub(super) enum GroupKind {
     /// One session alone.
     Session,
     /// Sessions whose clients have declared these capabilities; without any, all sessions.
@@ -90,9 +90,9 @@ impl Gateway {
                 Sharing::PerSession | Sharing::PerPrincipal => Owner::of_requests(principal),
             };
             let kind = match (self.eras.is_legacy(&owner, now), self.sharing, &owner) {
-                (false, _, _) => Kind::Requests,
+                (false, _, _) => GroupKind::Requests,
                 (true, Sharing::Shared, _) | (true, Sharing::PerPrincipal, Owner::Principal(_)) => {
-                    Kind::LegacyRequests(capabilities())
+                    GroupKind::LegacyRequests(capabilities())
                 }
                 // A legacy backend keeps the state of its client, which several clients would share here.
                 (true, Sharing::PerSession | Sharing::PerPrincipal, _) => return None,
@@ -100,12 +100,12 @@ impl Gateway {
             return Some(Group { owner, kind });
         };
         Some(match (self.sharing, principal) {
-            (Sharing::Shared, _) => Group { owner: Owner::Everyone, kind: Kind::Sessions(None) },
+            (Sharing::Shared, _) => Group { owner: Owner::Everyone, kind: GroupKind::Sessions(None) },
             (Sharing::PerPrincipal, Some(principal)) => {
-                Group { owner: Owner::Principal(principal), kind: Kind::Sessions(Some(capabilities())) }
+                Group { owner: Owner::Principal(principal), kind: GroupKind::Sessions(Some(capabilities())) }
             }
             (Sharing::PerPrincipal | Sharing::PerSession, principal) => {
-                Group { owner: Owner::Session(session, principal), kind: Kind::Session }
+                Group { owner: Owner::Session(session, principal), kind: GroupKind::Session }
             }
         })
     }
@@ -217,7 +217,7 @@ impl Gateway {
         let has_failed = !running.is_usable && !matches!(reason, CloseReason::Local | CloseReason::NoCommonVersion);
         let Group { owner, kind } = running.group();
         let has_exited = has_failed && !matches!(reason, CloseReason::NotStarted(_));
-        let may_be_legacy = has_exited && *kind == Kind::Requests && self.eras.on_exited(owner, now);
+        let may_be_legacy = has_exited && *kind == GroupKind::Requests && self.eras.on_exited(owner, now);
         if has_failed && !may_be_legacy {
             let reason = running.failed.take().unwrap_or(Failed::Closed);
             self.on_failure(&running, reason, now);
@@ -235,7 +235,7 @@ impl Gateway {
 
     /// Requests of an owner without a backend of an older revision are not answered in its place any more.
     fn serve_requests_no_more(&mut self, group: &Group) {
-        let is_legacy = |group: &Group| matches!(group.kind, Kind::LegacyRequests(_));
+        let is_legacy = |group: &Group| matches!(group.kind, GroupKind::LegacyRequests(_));
         let has_other = || self.by_group.keys().any(|other| is_legacy(other) && other.owner == group.owner);
         if is_legacy(group) && !has_other() {
             self.server.pass_requests_through(&group.owner.requesters());
