@@ -63,7 +63,7 @@ use mcp_proto::server::{self, ExchangeKey, Holder, Http, PeerKey, RequestInfo, S
 use mcp_proto::{
     Failed, Instant, Json, Load, Output, ProcessEnd, SessionKey, StartFailure, Stdio, TicketKey, UsageError,
 };
-use pool::{Group, GroupKind, Pause, Waiting};
+use pool::{Group, GroupKind, Pause, WaitingRequest};
 use recent::Recent;
 
 pub use config::{Config, Sharing};
@@ -124,7 +124,7 @@ pub struct Gateway {
     /// The backends that further clients of a group may use.
     by_group: BTreeMap<Group, BackendKey>,
     /// Requests that wait until there may be one more backend.
-    waiting: Vec<Waiting>,
+    waiting: Vec<WaitingRequest>,
     next: BackendKey,
     /// The pause of each client whose request has started a backend that failed.
     pauses: Recent<Holder, Pause>,

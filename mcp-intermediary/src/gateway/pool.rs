@@ -30,7 +30,7 @@ pub(super) enum GroupKind {
 }
 
 /// A stateless request, or one that opens a session, for which there is no backend yet.
-pub(super) struct Waiting {
+pub(super) struct WaitingRequest {
     pub(super) ticket: Ticket,
     method: Method,
     params: Option<Json>,
@@ -62,7 +62,7 @@ impl Gateway {
         if ticket.key().session().is_some() && method != Method::INITIALIZE {
             return self.refuse(ticket, "the session has ended", now);
         }
-        let waiting = Waiting { ticket, method, params };
+        let waiting = WaitingRequest { ticket, method, params };
         let Some(group) = self.group(&waiting.ticket, now) else { return self.refuse_revision(waiting, now) };
         if let Some(backend) = self.by_group.get(&group).copied() {
             self.use_backend(backend, waiting, now);
@@ -160,7 +160,7 @@ impl Gateway {
     }
 
     /// Starts a backend for a client, and for others of its group.
-    fn start(&mut self, group: Group, holder: Holder, waiting: Waiting, now: Instant) {
+    fn start(&mut self, group: Group, holder: Holder, waiting: WaitingRequest, now: Instant) {
         let backend = self.next;
         let principal = group.owner.principal().cloned();
         let Ok(running) = RunningBackend::new(group.clone(), holder, &self.config, self.client.clone()) else {
@@ -174,8 +174,8 @@ impl Gateway {
     }
 
     /// Passes a stateless request, or one that opens a session, to a backend.
-    fn use_backend(&mut self, backend: BackendKey, waiting: Waiting, now: Instant) {
-        let Waiting { ticket, method, params } = waiting;
+    fn use_backend(&mut self, backend: BackendKey, waiting: WaitingRequest, now: Instant) {
+        let WaitingRequest { ticket, method, params } = waiting;
         let principal = self.server.context(&ticket).and_then(|context| context.principal);
         let running = match self.backends.get_mut(&backend) {
             Some(Backend::Running(running)) => Some(running),
@@ -193,7 +193,7 @@ impl Gateway {
     }
 
     /// Refuses a stateless request whose client can open a session.
-    fn refuse_revision(&mut self, waiting: Waiting, now: Instant) {
+    fn refuse_revision(&mut self, waiting: WaitingRequest, now: Instant) {
         let error = requests::unsupported(&self.server.config().versions);
         // A server may always answer that a revision is not supported.
         let _ = self.server.respond(waiting.ticket, Err(error), now);

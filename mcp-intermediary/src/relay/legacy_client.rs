@@ -30,12 +30,12 @@ pub(super) struct LegacyClient {
     /// The subscription that replaces `subscription`, until the server has acknowledged it; `waiting` holds the
     /// client's requests until then (BR-L-04).
     next: Option<SubscriptionKey>,
-    waiting: Vec<Waiting>,
+    waiting: Vec<WaitingSubscription>,
 }
 
 /// A `resources/subscribe` of the client that is not answered yet.
 #[derive(Debug)]
-struct Waiting {
+struct WaitingSubscription {
     ticket: Ticket,
     uri: Arc<str>,
     /// The client had not subscribed to the resource before.
@@ -104,7 +104,7 @@ impl LegacyClient {
                 }
                 let is_new = !self.uris.contains(&uri);
                 self.uris.insert(Arc::clone(&uri));
-                self.waiting.push(Waiting { ticket, uri, is_new });
+                self.waiting.push(WaitingSubscription { ticket, uri, is_new });
             } else {
                 self.uris.remove(&uri);
                 // The client has subscribed before, and no subscription will be made for that any more.
@@ -180,7 +180,7 @@ impl LegacyClient {
         let honoured = honoured.elements();
         let honoured = honoured.filter_map(|uri| uri.as_string().and_then(|uri| asked.get(&*uri).copied()));
         let honoured: BTreeSet<Box<str>> = honoured.map(Box::from).collect();
-        for Waiting { ticket, uri, .. } in waiting {
+        for WaitingSubscription { ticket, uri, .. } in waiting {
             let answer = if honoured.contains(&*uri) {
                 Ok(Json::empty_object())
             } else {
@@ -229,7 +229,7 @@ impl LegacyClient {
         error: &ErrorObject,
         now: Instant,
     ) {
-        for Waiting { ticket, uri, .. } in std::mem::take(&mut self.waiting) {
+        for WaitingSubscription { ticket, uri, .. } in std::mem::take(&mut self.waiting) {
             self.uris.remove(&uri);
             sides.respond(ticket, Err(error.clone()), now);
         }
@@ -254,7 +254,7 @@ impl LegacyClient {
         now: Instant,
     ) {
         let Some(at) = self.waiting.iter().position(|waiting| waiting.ticket.key() == ticket) else { return };
-        let Waiting { uri, is_new, .. } = self.waiting.remove(at);
+        let WaitingSubscription { uri, is_new, .. } = self.waiting.remove(at);
         if !is_new {
             return;
         }
