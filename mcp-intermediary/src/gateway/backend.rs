@@ -5,7 +5,7 @@ use mcp_proto::{Failed, Instant, Json, Load, Method, SessionKey, Stdio, Ticket, 
 
 use super::pool::{Group, GroupKind};
 use super::requests::Requests;
-use super::shared::{Ends, Shared};
+use super::shared::{Ends, SharedSessions};
 use crate::relay::{Config, Link, Owner, Upstream};
 
 /// A backend that was started and is not being stopped.
@@ -29,7 +29,7 @@ enum Clients {
         session: SessionKey,
         link: Link,
     },
-    Shared(Shared),
+    Shared(SharedSessions),
     /// The senders of stateless requests.
     Requests(Requests),
 }
@@ -52,7 +52,7 @@ impl RunningBackend {
             (GroupKind::Session, Owner::Session(session, _)) => {
                 Clients::One { session: *session, link: Link::over_http(config) }
             }
-            (GroupKind::Session | GroupKind::Sessions(_), _) => Clients::Shared(Shared::new(!is_for_all)),
+            (GroupKind::Session | GroupKind::Sessions(_), _) => Clients::Shared(SharedSessions::new(!is_for_all)),
             (GroupKind::Requests, _) => Clients::Requests(Requests::new(false, config)),
             (GroupKind::LegacyRequests(_), _) => Clients::Requests(Requests::new(true, config)),
         };

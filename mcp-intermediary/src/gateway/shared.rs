@@ -28,7 +28,7 @@ use super::tasks::without_tasks;
 use crate::relay::{self, Joined, Link, Origin, Owner, Upstream};
 
 /// The sessions of a backend that serves several.
-pub(super) struct Shared {
+pub(super) struct SharedSessions {
     sessions: BTreeMap<SessionKey, Member>,
     /// Requests that open sessions, until the backend can be used.
     waiting: Vec<(Ticket, Json)>,
@@ -54,7 +54,7 @@ pub(super) struct Ends<'e> {
     pub(super) upstream: &'e mut Upstream<Stdio>,
 }
 
-impl Shared {
+impl SharedSessions {
     /// A backend without sessions. Without `has_roots`, its client does not declare roots.
     pub(super) const fn new(has_roots: bool) -> Self {
         let settings = SharedSettings::new();
