@@ -28,12 +28,12 @@ pub(super) enum Opening {
     /// The retry in the background succeeded. If the client sends `initialize` again, this is the answer.
     Prepared { params: Json, version: ProtocolVersion, result: Json },
     /// The client is modern. Its requests are held until the era of the server is known.
-    Discovering { asked: Json, held: Vec<Held> },
+    Discovering { asked: Json, held: Vec<HeldRequest> },
 }
 
 /// A request of the client that is held.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct HeldRequest {
     ticket: Ticket,
     method: Method,
     params: Option<Json>,
@@ -72,7 +72,7 @@ impl<S: ServerTransport, T: ClientTransport> Joined<'_, S, T> {
             }
             // The client has sent `initialize` before its discovery was answered.
             Path::Opening(Opening::Discovering { asked, mut held }) if !held.is_empty() => {
-                held.push(Held { ticket, method: Method::INITIALIZE, params: Some(params) });
+                held.push(HeldRequest { ticket, method: Method::INITIALIZE, params: Some(params) });
                 *self.path = Path::Opening(Opening::Discovering { asked, held });
                 return;
             }
@@ -111,7 +111,7 @@ impl<S: ServerTransport, T: ClientTransport> Joined<'_, S, T> {
             .server
             .context(&ticket)
             .map_or((Json::empty_object(), None), |context| (context.client_capabilities, context.client_info));
-        let held = Held { ticket, method, params };
+        let held = HeldRequest { ticket, method, params };
         if let Path::Opening(Opening::Discovering { held: waiting, .. }) = &mut *self.path {
             if !waiting.is_empty() {
                 return waiting.push(held);
@@ -166,9 +166,9 @@ impl<S: ServerTransport, T: ClientTransport> Joined<'_, S, T> {
     }
 
     /// Continues the requests that were held until the server's era was known: whether it is stateless.
-    fn on_discovered(&mut self, is_stateless: bool, asked: &Json, held: Vec<Held>, result: &Json, now: Instant) {
+    fn on_discovered(&mut self, is_stateless: bool, asked: &Json, held: Vec<HeldRequest>, result: &Json, now: Instant) {
         // If the client has restarted the handshake, perhaps more than once, the latest opening request counts.
-        let is_opener = |held: &&Held| held.method.facts().opens.is_some();
+        let is_opener = |held: &&HeldRequest| held.method.facts().opens.is_some();
         let last = held.iter().rev().find(is_opener);
         let initialize = last.filter(|last| last.method == Method::INITIALIZE).map(|last| last.ticket.key());
         if is_stateless {
@@ -176,7 +176,7 @@ impl<S: ServerTransport, T: ClientTransport> Joined<'_, S, T> {
         } else if initialize.is_none() {
             self.bridge_modern_client(result, now);
         }
-        for Held { ticket, method, params } in held {
+        for HeldRequest { ticket, method, params } in held {
             let is_last_request = initialize == Some(ticket.key());
             if is_last_request && !is_stateless {
                 self.sides.respond(ticket, Ok(result.clone()), now);
@@ -218,7 +218,10 @@ impl<S: ServerTransport, T: ClientTransport> Joined<'_, S, T> {
     /// Takes the requests that are held until the era of the server is known.
     pub(crate) fn take_held(&mut self) -> Vec<(Ticket, Method, Option<Json>)> {
         let Path::Opening(Opening::Discovering { held, .. }) = &mut *self.path else { return Vec::new() };
-        std::mem::take(held).into_iter().map(|Held { ticket, method, params }| (ticket, method, params)).collect()
+        std::mem::take(held)
+            .into_iter()
+            .map(|HeldRequest { ticket, method, params }| (ticket, method, params))
+            .collect()
     }
 
     /// Answers the requests that are held with this error.
