@@ -129,7 +129,7 @@ pub struct Client<T: Transport> {
     subscriptions: Subscriptions,
     /// `None` if results are not cached.
     cache: Option<Cache>,
-    timers: Deadlines<Timer>,
+    timers: Deadlines<ClientTimer>,
     reports: Reports,
     inbound: InboundQueue,
     out: Outbox<T::Action, Event>,
@@ -158,7 +158,7 @@ struct Reports {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Timer {
+enum ClientTimer {
     Answer(RequestKey),
     /// A request whose interim result asks for no input is sent again.
     InputRetry(RequestKey),
@@ -171,7 +171,7 @@ enum Timer {
     Unconfirmed,
 }
 
-impl From<RequestKey> for Timer {
+impl From<RequestKey> for ClientTimer {
     /// The deadline of a request.
     fn from(request: RequestKey) -> Self {
         Self::Answer(request)
@@ -491,12 +491,12 @@ impl<T: ClientTransport> Client<T> {
     pub fn handle_timeout(&mut self, now: Instant) {
         while let Some(timer) = self.timers.pop_due(now) {
             match timer {
-                Timer::Answer(request) => self.on_answer_timeout(request, now),
-                Timer::InputRetry(request) => self.send_call_again(request, now),
-                Timer::Listen(subscription) => self.open_subscription(subscription, now),
-                Timer::Acknowledged(subscription) => self.on_not_acknowledged(subscription, now),
-                Timer::Unconfirmed => self.serve_requests(now),
-                Timer::Reconnect => {
+                ClientTimer::Answer(request) => self.on_answer_timeout(request, now),
+                ClientTimer::InputRetry(request) => self.send_call_again(request, now),
+                ClientTimer::Listen(subscription) => self.open_subscription(subscription, now),
+                ClientTimer::Acknowledged(subscription) => self.on_not_acknowledged(subscription, now),
+                ClientTimer::Unconfirmed => self.serve_requests(now),
+                ClientTimer::Reconnect => {
                     if self.connection.phase == Phase::Down {
                         self.open(false, now);
                     }

@@ -19,7 +19,7 @@ use super::detection::supported_versions;
 use super::event::{Event, Scope};
 use super::restore::Settings;
 use super::transport::{ClientTransport, Role};
-use super::{Call, Client, Purpose, Timer};
+use super::{Call, Client, ClientTimer, Purpose};
 use crate::Instant;
 use crate::conversation::call::AddedMeta;
 use crate::conversation::cancellation;
@@ -266,7 +266,7 @@ impl<T: ClientTransport> Client<T> {
         if inputs.is_empty() {
             let doublings = u32::try_from(rounds - 1).unwrap_or(u32::MAX).min(5);
             self.outgoing.pause(request, state);
-            self.timers.set(Timer::InputRetry(request), now + PAUSE * 2_u32.pow(doublings));
+            self.timers.set(ClientTimer::InputRetry(request), now + PAUSE * 2_u32.pow(doublings));
             return;
         }
         if inputs.len() > room {
@@ -364,7 +364,7 @@ impl<T: ClientTransport> Client<T> {
 
     /// Withdraws the unanswered input requests of a request that has ended.
     fn withdraw_input(&mut self, request: RequestKey, ended: &OwnRequest<Purpose>) {
-        self.timers.clear(Timer::InputRetry(request));
+        self.timers.clear(ClientTimer::InputRetry(request));
         for ticket in ended.asked() {
             if self.incoming.remove(ticket).is_some() {
                 self.out.report(Event::RequestCancelled { ticket, params: Json::empty_object() });

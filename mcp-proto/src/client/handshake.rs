@@ -7,7 +7,7 @@ use super::detected_era::DetectedEra;
 use super::detection::Step;
 use super::event::{Event, Unavailable};
 use super::transport::{ClientTransport, Role};
-use super::{Client, Purpose, Timer};
+use super::{Client, ClientTimer, Purpose};
 use crate::Instant;
 use crate::conversation::call::AddedMeta;
 use crate::conversation::keys::RequestKey;
@@ -197,7 +197,7 @@ impl<T: ClientTransport> Client<T> {
     /// because the transport limits the wait.
     pub(super) fn on_opening_waits(&mut self, request: RequestKey) {
         if self.connection.phase.opening() == Some(request) {
-            self.timers.clear(Timer::Answer(request));
+            self.timers.clear(ClientTimer::Answer(request));
         }
     }
 
@@ -241,7 +241,7 @@ impl<T: ClientTransport> Client<T> {
             self.outgoing.give_up(request, &mut self.timers);
             self.with_transport(now, |transport, output| transport.abandon(request, now, output));
         }
-        self.timers.clear(Timer::Reconnect);
+        self.timers.clear(ClientTimer::Reconnect);
     }
 
     /// A response to a request that was given up has arrived. Opens the session if it is the result of `initialize` on a byte
@@ -296,7 +296,7 @@ impl<T: ClientTransport> Client<T> {
             Some(notification) => self.send_confirmation(notification, now),
             None if is_configured => self.send_confirmation(Notification::new(Method::INITIALIZED), now),
             // The confirmation should be sent first, but the application need not send it at all (LC-11).
-            None => self.timers.set(Timer::Unconfirmed, now + CONFIRMATION_PAUSE),
+            None => self.timers.set(ClientTimer::Unconfirmed, now + CONFIRMATION_PAUSE),
         }
     }
 
@@ -317,7 +317,7 @@ impl<T: ClientTransport> Client<T> {
     pub(super) fn send_confirmation(&mut self, notification: Notification, now: Instant) {
         self.connection.handshake.confirmed = Some(notification.clone());
         self.connection.phase = Phase::Confirming;
-        self.timers.clear(Timer::Unconfirmed);
+        self.timers.clear(ClientTimer::Unconfirmed);
         let message = Message::Notification(notification);
         self.with_transport(now, |transport, output| transport.send(&message, Role::Confirmation, now, output));
     }
@@ -370,7 +370,7 @@ impl<T: ClientTransport> Client<T> {
             if self.config.reconnect && may_pass(failed) {
                 let asked = retry_after(failed);
                 let pause = self.connection.backoff.next(asked, &self.config.limits, &mut self.connection.jitter, now);
-                self.timers.set(Timer::Reconnect, now + pause);
+                self.timers.set(ClientTimer::Reconnect, now + pause);
             }
         }
         self.fail_waiting(reason, now);
@@ -378,7 +378,7 @@ impl<T: ClientTransport> Client<T> {
 
     /// Fails everything that waits for a connection. The next attempt stays planned as it is.
     fn fail_waiting(&mut self, reason: Unavailable, now: Instant) {
-        let retry_in = self.timers.get(Timer::Reconnect).map(|at| at.saturating_duration_since(now));
+        let retry_in = self.timers.get(ClientTimer::Reconnect).map(|at| at.saturating_duration_since(now));
         let outcome = match &reason {
             Unavailable::Error(error) => Outcome::Error(error.clone()),
             Unavailable::Failed(failed) => Outcome::Failed(failed.clone()),

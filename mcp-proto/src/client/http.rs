@@ -170,7 +170,7 @@ pub struct Http {
     /// Those of the session, once the server has set one.
     cookies: Option<Cookies>,
     tools: Tools,
-    timers: Deadlines<Timer>,
+    timers: Deadlines<HttpTimer>,
 }
 
 /// How messages are sent and answered.
@@ -236,7 +236,7 @@ impl fmt::Debug for Http {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Timer {
+enum HttpTimer {
     /// The stream of the server is opened again.
     GetStream,
     /// A two-endpoint server has not named its endpoint in time.
@@ -459,9 +459,9 @@ impl ClientTransport for Http {
                 Due::Delivery(DueDelivery::Retry(message)) => self.deliveries.enqueue(message),
                 Due::Delivery(DueDelivery::Resume(request)) => self.reopen(request, now, output),
                 Due::Delivery(DueDelivery::NoAuthorization(message)) => self.on_no_authorization(message, output),
-                Due::Other(Timer::GetStream) => self.open_get_stream(output),
-                Due::Other(Timer::Endpoint) => self.on_no_endpoint(output),
-                Due::Other(Timer::Close) => self.close_unended(output),
+                Due::Other(HttpTimer::GetStream) => self.open_get_stream(output),
+                Due::Other(HttpTimer::Endpoint) => self.on_no_endpoint(output),
+                Due::Other(HttpTimer::Close) => self.close_unended(output),
             }
         }
         self.pump(now, output);
@@ -476,7 +476,7 @@ impl ClientTransport for Http {
 enum Due {
     Exchange(ExchangeTimer),
     Delivery(DueDelivery),
-    Other(Timer),
+    Other(HttpTimer),
 }
 
 impl Http {

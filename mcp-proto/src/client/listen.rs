@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::event::{Event, Scope, SubscriptionKey};
 use super::handshake::{may_pass, retry_after};
 use super::transport::ClientTransport;
-use super::{Call, Client, Purpose, Timer};
+use super::{Call, Client, ClientTimer, Purpose};
 use crate::Instant;
 use crate::conversation::backoff::Backoff;
 use crate::conversation::cancellation;
@@ -94,7 +94,7 @@ impl<T: ClientTransport> Client<T> {
             .subscriptions
             .open
             .iter()
-            .filter(|(key, listening)| listening.request.is_none() && !self.timers.is_set(Timer::Listen(**key)))
+            .filter(|(key, listening)| listening.request.is_none() && !self.timers.is_set(ClientTimer::Listen(**key)))
             .map(|(key, _)| *key)
             .collect();
         for key in waiting {
@@ -118,8 +118,8 @@ impl<T: ClientTransport> Client<T> {
         let is_sent = self.outgoing.get(request).is_some();
         if let Some(listening) = self.subscriptions.open.get_mut(&key).filter(|_| is_sent) {
             listening.request = Some(request);
-            self.timers.clear(Timer::Answer(request));
-            self.timers.set(Timer::Acknowledged(key), now + self.config.request_timeout);
+            self.timers.clear(ClientTimer::Answer(request));
+            self.timers.set(ClientTimer::Acknowledged(key), now + self.config.request_timeout);
         }
     }
 
@@ -176,7 +176,7 @@ impl<T: ClientTransport> Client<T> {
         }
         listening.was_acknowledged = true;
         listening.backoff.reset();
-        self.timers.clear(Timer::Acknowledged(key));
+        self.timers.clear(ClientTimer::Acknowledged(key));
         let filter = params.and_then(|params| params.first_member("notifications")).unwrap_or(Json::empty_object());
         self.out.report(Event::Listening { subscription: key, filter });
     }
@@ -194,7 +194,7 @@ impl<T: ClientTransport> Client<T> {
     pub(super) fn on_listen_outcome(&mut self, key: SubscriptionKey, outcome: Outcome, now: Instant) {
         let Some(listening) = self.subscriptions.open.get_mut(&key) else { return };
         listening.request = None;
-        self.timers.clear(Timer::Acknowledged(key));
+        self.timers.clear(ClientTimer::Acknowledged(key));
         match outcome {
             // A subscription that was lost without a result may be opened again (MD-L-11).
             Outcome::Failed(reason)
@@ -202,7 +202,7 @@ impl<T: ClientTransport> Client<T> {
             {
                 let asked = retry_after(&reason);
                 let pause = listening.backoff.next(asked, &self.config.limits, &mut self.connection.jitter, now);
-                self.timers.set(Timer::Listen(key), now + pause);
+                self.timers.set(ClientTimer::Listen(key), now + pause);
                 // Changes in the meantime are not reported (MD-L-11).
                 if let Some(cache) = &mut self.cache {
                     cache.clear();
@@ -217,8 +217,8 @@ impl<T: ClientTransport> Client<T> {
 
     pub(super) fn end_subscription(&mut self, key: SubscriptionKey, outcome: Outcome, now: Instant) {
         let Some(listening) = self.subscriptions.open.remove(&key) else { return };
-        self.timers.clear(Timer::Acknowledged(key));
-        self.timers.clear(Timer::Listen(key));
+        self.timers.clear(ClientTimer::Acknowledged(key));
+        self.timers.clear(ClientTimer::Listen(key));
         let is_open = |request: &RequestKey| self.outgoing.give_up(*request, &mut self.timers).is_some();
         if let Some(request) = listening.request.filter(is_open) {
             // Cancelling the request ends the subscription at the server (MD-L-08).

@@ -15,7 +15,7 @@ use http::{HeaderMap, StatusCode};
 use super::delivery::{DeliveryKey, Demand, Resent};
 use super::exchange::{Exchange, ExchangeKey, Purpose};
 use super::headers::refusal;
-use super::{Http, HttpAction, HttpConfig, Timer};
+use super::{Http, HttpAction, HttpConfig, HttpTimer};
 use crate::Instant;
 use crate::auth::{Challenge, Challenged, Credentials, ProofClaims};
 use crate::client::transport::{Inbound, TransportOutput};
@@ -354,7 +354,7 @@ impl Http {
             Purpose::Resume { request, .. } => self.deliveries.wait_to_resume(request, until),
             Purpose::GetStream { .. } => self.authorization.get_stream.wait(),
             Purpose::TwoEndpointStream { .. } => {
-                self.timers.clear(Timer::Endpoint);
+                self.timers.clear(HttpTimer::Endpoint);
                 self.authorization.two_endpoint_stream.wait();
             }
             Purpose::Delete | Purpose::Drain => {}

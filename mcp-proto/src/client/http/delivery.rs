@@ -22,7 +22,7 @@ mod resent;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use queues::{Index, Line, Timer};
+use queues::{DeliveryTimer, Index, Line};
 
 pub(super) use queues::{Post, Queue};
 pub(super) use resent::{Demand, Resent};
@@ -357,9 +357,9 @@ impl Deliveries {
 
     pub(super) fn pop_due(&mut self, now: Instant) -> Option<DueDelivery> {
         match self.index.timers.pop_due(now)? {
-            Timer::Retry { key, .. } => Some(DueDelivery::Retry(key)),
-            Timer::Resume(key) => key.request().map(DueDelivery::Resume),
-            Timer::Authorization { key, .. } => Some(DueDelivery::NoAuthorization(key)),
+            DeliveryTimer::Retry { key, .. } => Some(DueDelivery::Retry(key)),
+            DeliveryTimer::Resume(key) => key.request().map(DueDelivery::Resume),
+            DeliveryTimer::Authorization { key, .. } => Some(DueDelivery::NoAuthorization(key)),
         }
     }
 

@@ -8,7 +8,7 @@ use super::cursor::Cursor;
 use super::delivery::{DeliveryKey, Post, Queue};
 use super::exchange::{Exchange, ExchangeKey, Posted, Purpose};
 use super::headers::Common;
-use super::{Http, HttpAction, Timer};
+use super::{Http, HttpAction, HttpTimer};
 use crate::Instant;
 use crate::auth::Credentials;
 use crate::client::transport::{Inbound, Role, TransportOutput};
@@ -90,13 +90,13 @@ impl Http {
 
     /// Whether a stream that belongs to no request is open, or will be opened again.
     fn has_stream(&self) -> bool {
-        self.timers.is_set(Timer::GetStream) || self.exchanges.any(Purpose::is_stream)
+        self.timers.is_set(HttpTimer::GetStream) || self.exchanges.any(Purpose::is_stream)
     }
 
     /// The number of exchanges that may still be opened. A stream that will be opened again after a pause counts as
     /// open.
     fn room(&self) -> usize {
-        let reopened = self.deliveries.resuming() + usize::from(self.timers.is_set(Timer::GetStream));
+        let reopened = self.deliveries.resuming() + usize::from(self.timers.is_set(HttpTimer::GetStream));
         self.limits.exchanges.saturating_sub(self.exchanges.len() + reopened)
     }
 

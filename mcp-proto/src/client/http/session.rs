@@ -7,7 +7,7 @@ use super::delivery::{Deliveries, DeliveryKey, Queue};
 use super::exchange::{Exchange, OpenedIn, Purpose};
 use super::headers::{Common, SessionId, refusal};
 use super::lost_session::is_gone;
-use super::{Http, HttpAction, Timer};
+use super::{Http, HttpAction, HttpTimer};
 use crate::Instant;
 use crate::auth::Credentials;
 use crate::client::transport::{Inbound, Role, TransportOutput};
@@ -246,8 +246,8 @@ impl Http {
 
     /// Closes every stream that belongs to the session and not to a request.
     pub(super) fn drop_streams(&mut self, output: &mut TransportOutput<'_, HttpAction>) {
-        self.timers.clear(Timer::GetStream);
-        self.timers.clear(Timer::Endpoint);
+        self.timers.clear(HttpTimer::GetStream);
+        self.timers.clear(HttpTimer::Endpoint);
         self.exchanges.abort_where(|exchange| exchange.purpose.is_stream(), output);
         self.authorization.get_stream.reset();
         self.authorization.two_endpoint_stream.reset();
@@ -269,7 +269,7 @@ impl Http {
         self.deliveries.keep_messages_of_session();
         self.exchanges.clear_timers();
         self.timers.clear_all();
-        self.timers.set(Timer::Close, now + self.config.close_timeout);
+        self.timers.set(HttpTimer::Close, now + self.config.close_timeout);
         self.pump(now, output);
     }
 

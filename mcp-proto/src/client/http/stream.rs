@@ -10,7 +10,7 @@ use super::cursor::Cursor;
 use super::exchange::{OpenedIn, Purpose};
 use super::headers::{not_a_stream, refusal};
 use super::lost_session::is_gone;
-use super::{Http, HttpAction, Timer};
+use super::{Http, HttpAction, HttpTimer};
 use crate::Instant;
 use crate::client::transport::TransportOutput;
 use crate::conversation::keys::RequestKey;
@@ -148,6 +148,6 @@ impl Http {
 
     pub(super) fn reopen_get_stream(&mut self, after: Option<Duration>, now: Instant) {
         let at = self.get_stream.cursor.next_attempt(after, &self.limits, &mut self.jitter, now);
-        self.timers.set(Timer::GetStream, at);
+        self.timers.set(HttpTimer::GetStream, at);
     }
 }

@@ -4,7 +4,7 @@
 use super::config::HttpTransport;
 use super::delivery::DeliveryKey;
 use super::exchange::{Next, Purpose};
-use super::{Http, HttpAction, HttpMode, Timer};
+use super::{Http, HttpAction, HttpMode, HttpTimer};
 use crate::Instant;
 use crate::client::detection::is_about_version;
 use crate::client::transport::{Role, TransportOutput};
@@ -66,7 +66,7 @@ impl Http {
     /// Opens the stream, on which the endpoint must be named in time.
     pub(super) fn get_endpoint(&mut self, now: Instant, output: &mut TransportOutput<'_, HttpAction>) {
         self.get(None, Purpose::TwoEndpointStream { redirects: 0 }, output);
-        self.timers.set(Timer::Endpoint, now + self.config.endpoint_timeout);
+        self.timers.set(HttpTimer::Endpoint, now + self.config.endpoint_timeout);
     }
 
     /// Handles an event that concerns the transport; returns `None` if it must be read as a message.
@@ -86,7 +86,7 @@ impl Http {
                     self.opening_failed(Failed::EndpointRejected { endpoint: shown(&reference) }, output);
                     return Some(Next::Abort);
                 };
-                self.timers.clear(Timer::Endpoint);
+                self.timers.clear(HttpTimer::Endpoint);
                 self.mode = HttpMode::TwoEndpoint { post_to };
                 self.pump(now, output);
                 Some(Next::Read)
@@ -127,7 +127,7 @@ impl Http {
     }
 
     pub(super) fn opening_failed(&mut self, reason: Failed, output: &mut TransportOutput<'_, HttpAction>) {
-        self.timers.clear(Timer::Endpoint);
+        self.timers.clear(HttpTimer::Endpoint);
         let mode = HttpMode::new(&self.config);
         let HttpMode::Opening { instead_of, .. } = std::mem::replace(&mut self.mode, mode) else { return };
         // A server that names a forbidden endpoint supports the older transport, so the endpoint is the reason. In all

@@ -108,7 +108,7 @@ pub(super) struct Index {
     /// Bytes of messages that are not requests and are on exchanges.
     pub(super) being_sent: usize,
     pub(super) resuming: usize,
-    pub(super) timers: Deadlines<Timer>,
+    pub(super) timers: Deadlines<DeliveryTimer>,
 }
 
 /// What a waiting message waits for.
@@ -123,7 +123,7 @@ pub(super) enum Line {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Timer {
+pub(super) enum DeliveryTimer {
     Retry {
         position: u64,
         key: DeliveryKey,
@@ -143,18 +143,20 @@ impl Index {
             self.backlog = self.backlog.plus(post.weight());
         }
         match state {
-            State::Retrying { position, at, .. } => self.timers.set(Timer::Retry { position: *position, key }, *at),
+            State::Retrying { position, at, .. } => {
+                self.timers.set(DeliveryTimer::Retry { position: *position, key }, *at)
+            }
             State::Sending { post, .. } => self.being_sent += post.message_bytes(),
             State::Resuming { at, .. } => {
                 self.resuming += 1;
-                self.timers.set(Timer::Resume(key), *at);
+                self.timers.set(DeliveryTimer::Resume(key), *at);
             }
             State::WaitingForAuthorization { position, until, .. } => {
-                self.timers.set(Timer::Authorization { position: *position, key }, *until);
+                self.timers.set(DeliveryTimer::Authorization { position: *position, key }, *until);
             }
             State::WaitingToResume { until, .. } => {
                 self.resuming += 1;
-                self.timers.set(Timer::Authorization { position: 0, key }, *until);
+                self.timers.set(DeliveryTimer::Authorization { position: 0, key }, *until);
             }
             State::Queued { .. } | State::WaitingForSession { .. } | State::Reading { .. } | State::Accepted => {}
         }
@@ -166,18 +168,18 @@ impl Index {
             self.backlog = self.backlog.minus(post.weight());
         }
         match state {
-            State::Retrying { position, .. } => self.timers.clear(Timer::Retry { position: *position, key }),
+            State::Retrying { position, .. } => self.timers.clear(DeliveryTimer::Retry { position: *position, key }),
             State::Sending { post, .. } => self.being_sent -= post.message_bytes(),
             State::Resuming { .. } => {
                 self.resuming -= 1;
-                self.timers.clear(Timer::Resume(key));
+                self.timers.clear(DeliveryTimer::Resume(key));
             }
             State::WaitingForAuthorization { position, .. } => {
-                self.timers.clear(Timer::Authorization { position: *position, key });
+                self.timers.clear(DeliveryTimer::Authorization { position: *position, key });
             }
             State::WaitingToResume { .. } => {
                 self.resuming -= 1;
-                self.timers.clear(Timer::Authorization { position: 0, key });
+                self.timers.clear(DeliveryTimer::Authorization { position: 0, key });
             }
             State::Queued { .. } | State::WaitingForSession { .. } | State::Reading { .. } | State::Accepted => {}
         }
