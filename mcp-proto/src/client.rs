@@ -51,7 +51,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use cache::Cache;
-use connection::{Connection, Phase};
+use connection::{Connection, ConnectionPhase};
 use detection::Detection;
 use handshake::Handshake;
 use identity::Identity;
@@ -338,10 +338,12 @@ impl<T: ClientTransport> Client<T> {
     /// is confirmed already, or [`UsageError::Closed`].
     pub fn confirm(&mut self, params: Option<Json>, now: Instant) -> Result<(), UsageError> {
         match self.connection.phase {
-            Phase::Unconfirmed => {}
-            Phase::Idle | Phase::Down | Phase::Opening { .. } => return Err(UsageError::NotConnected),
-            Phase::Confirming | Phase::Ready => return Err(UsageError::AlreadyConnected),
-            Phase::Closing(_) | Phase::Closed => return Err(UsageError::Closed),
+            ConnectionPhase::Unconfirmed => {}
+            ConnectionPhase::Idle | ConnectionPhase::Down | ConnectionPhase::Opening { .. } => {
+                return Err(UsageError::NotConnected);
+            }
+            ConnectionPhase::Confirming | ConnectionPhase::Ready => return Err(UsageError::AlreadyConnected),
+            ConnectionPhase::Closing(_) | ConnectionPhase::Closed => return Err(UsageError::Closed),
         }
         self.send_confirmation(Notification { method: Method::INITIALIZED, params }, now);
         Ok(())
@@ -497,7 +499,7 @@ impl<T: ClientTransport> Client<T> {
                 ClientTimer::Acknowledged(subscription) => self.on_not_acknowledged(subscription, now),
                 ClientTimer::Unconfirmed => self.serve_requests(now),
                 ClientTimer::Reconnect => {
-                    if self.connection.phase == Phase::Down {
+                    if self.connection.phase == ConnectionPhase::Down {
                         self.open(false, now);
                     }
                 }
@@ -553,13 +555,13 @@ impl<T: ClientTransport> Client<T> {
     /// Whether the handshake is over and requests are sent at once.
     #[must_use]
     pub fn is_connected(&self) -> bool {
-        self.connection.phase == Phase::Ready
+        self.connection.phase == ConnectionPhase::Ready
     }
 
     /// Whether [`Event::Closed`] was reported or is in the output queue.
     #[must_use]
     pub fn is_closed(&self) -> bool {
-        self.connection.phase == Phase::Closed
+        self.connection.phase == ConnectionPhase::Closed
     }
 
     /// The name of the server, for messages to people: `the server at https://example.com/mcp` over HTTP, without the
@@ -614,19 +616,26 @@ impl<T: ClientTransport> Client<T> {
 
     fn check_unconnected(&self) -> Result<(), UsageError> {
         match self.connection.phase {
-            Phase::Idle | Phase::Down | Phase::Unconfirmed | Phase::Opening { awaited: false, .. } => Ok(()),
-            Phase::Opening { awaited: true, .. } | Phase::Confirming | Phase::Ready => {
+            ConnectionPhase::Idle
+            | ConnectionPhase::Down
+            | ConnectionPhase::Unconfirmed
+            | ConnectionPhase::Opening { awaited: false, .. } => Ok(()),
+            ConnectionPhase::Opening { awaited: true, .. } | ConnectionPhase::Confirming | ConnectionPhase::Ready => {
                 Err(UsageError::AlreadyConnected)
             }
-            Phase::Closing(_) | Phase::Closed => Err(UsageError::Closed),
+            ConnectionPhase::Closing(_) | ConnectionPhase::Closed => Err(UsageError::Closed),
         }
     }
 
     fn check_open(&self) -> Result<(), UsageError> {
         match self.connection.phase {
-            Phase::Idle => Err(UsageError::NotConnected),
-            Phase::Closing(_) | Phase::Closed => Err(UsageError::Closed),
-            Phase::Opening { .. } | Phase::Unconfirmed | Phase::Confirming | Phase::Ready | Phase::Down => Ok(()),
+            ConnectionPhase::Idle => Err(UsageError::NotConnected),
+            ConnectionPhase::Closing(_) | ConnectionPhase::Closed => Err(UsageError::Closed),
+            ConnectionPhase::Opening { .. }
+            | ConnectionPhase::Unconfirmed
+            | ConnectionPhase::Confirming
+            | ConnectionPhase::Ready
+            | ConnectionPhase::Down => Ok(()),
         }
     }
 
@@ -663,13 +672,13 @@ impl<T: ClientTransport> Client<T> {
     }
 
     fn close_because(&mut self, reason: CloseReason, now: Instant) {
-        if matches!(self.connection.phase, Phase::Closing(_) | Phase::Closed) {
+        if matches!(self.connection.phase, ConnectionPhase::Closing(_) | ConnectionPhase::Closed) {
             return;
         }
         let opening = self.connection.phase.opening();
         let unanswered = opening.and_then(|request| self.outgoing.get(request)).map(|request| request.method.clone());
         let failed = reason.failure(unanswered);
-        self.connection.phase = Phase::Closing(reason);
+        self.connection.phase = ConnectionPhase::Closing(reason);
         self.timers.clear_all();
         self.incoming.clear();
         for request in self.outgoing.keys() {

@@ -16,7 +16,7 @@ use crate::spec::{Method, ProtocolVersion};
 
 #[derive(Debug)]
 pub(super) struct Connection {
-    pub(super) phase: Phase,
+    pub(super) phase: ConnectionPhase,
     pub(super) identity: Identity,
     pub(super) handshake: Handshake,
     pub(super) detection: Detection,
@@ -32,7 +32,7 @@ impl Connection {
     /// [`UsageError::NotAnObject`] if the client's information or capabilities are not an object.
     pub(super) fn new(config: &Config, silence_means_legacy: bool) -> Result<Self, UsageError> {
         Ok(Self {
-            phase: Phase::Idle,
+            phase: ConnectionPhase::Idle,
             identity: Identity::new(config.client_info.clone(), config.capabilities.clone())?,
             handshake: Handshake::new(None),
             detection: Detection::new(&config.versions, config.known_era, silence_means_legacy),
@@ -109,7 +109,7 @@ impl Connection {
 
 /// The state of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum ConnectionPhase {
     /// `connect` was not called.
     Idle,
     /// `initialize` or `server/discover` was sent and is not answered yet.
@@ -132,7 +132,7 @@ pub(super) enum Phase {
     Closed,
 }
 
-impl Phase {
+impl ConnectionPhase {
     pub(super) const fn opening(self) -> Option<RequestKey> {
         match self {
             Self::Opening { request, .. } => Some(request),

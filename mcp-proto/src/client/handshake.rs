@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::connection::Phase;
+use super::connection::ConnectionPhase;
 use super::detected_era::DetectedEra;
 use super::detection::Step;
 use super::event::{Event, Unavailable};
@@ -165,7 +165,7 @@ impl<T: ClientTransport> Client<T> {
         let sending = self.outgoing.send(opening, false, &mut self.timers, now);
         let request = sending.wire;
         let message = sending.into_message();
-        self.connection.phase = Phase::Opening { request, awaited };
+        self.connection.phase = ConnectionPhase::Opening { request, awaited };
         let role = role(request);
         self.with_transport(now, |transport, output| {
             transport.begin(now, output);
@@ -175,7 +175,7 @@ impl<T: ClientTransport> Client<T> {
 
     /// The request that opens the connection has ended.
     pub(super) fn on_opening_outcome(&mut self, outcome: Outcome, now: Instant) {
-        let Phase::Opening { request, awaited } = self.connection.phase else { return };
+        let ConnectionPhase::Opening { request, awaited } = self.connection.phase else { return };
         let opening = match outcome {
             Outcome::Failed(_) => self.outgoing.give_up(request, &mut self.timers),
             Outcome::Result(_) | Outcome::Error(_) => self.outgoing.remove(request, &mut self.timers),
@@ -217,7 +217,7 @@ impl<T: ClientTransport> Client<T> {
         self.connection.establish_stateless(version);
         self.connection.backoff.reset();
         self.connection.detection.settle();
-        self.connection.phase = Phase::Ready;
+        self.connection.phase = ConnectionPhase::Ready;
         self.with_transport(now, |transport, output| transport.negotiated(version, output));
         self.report_connected(version, result, false);
         self.with_transport(now, |transport, output| transport.ready(now, output));
@@ -249,7 +249,8 @@ impl<T: ClientTransport> Client<T> {
     pub(super) fn on_late_result(&mut self, id: &RequestId, result: Json, now: Instant) {
         let is_session =
             self.connection.handshake.unanswered.is_some_and(|request| self.outgoing.is_named(request, id));
-        let is_without_session = matches!(self.connection.phase, Phase::Opening { .. } | Phase::Down);
+        let is_without_session =
+            matches!(self.connection.phase, ConnectionPhase::Opening { .. } | ConnectionPhase::Down);
         if !is_session || !is_without_session {
             return;
         }
@@ -290,7 +291,7 @@ impl<T: ClientTransport> Client<T> {
         self.connection.backoff.reset();
         self.with_transport(now, |transport, output| transport.negotiated(version, output));
         let is_reconnect = confirmed.is_some();
-        self.connection.phase = Phase::Unconfirmed;
+        self.connection.phase = ConnectionPhase::Unconfirmed;
         self.report_connected(version, result, is_reconnect);
         match confirmed {
             Some(notification) => self.send_confirmation(notification, now),
@@ -316,17 +317,17 @@ impl<T: ClientTransport> Client<T> {
     /// Confirms the session (LC-08).
     pub(super) fn send_confirmation(&mut self, notification: Notification, now: Instant) {
         self.connection.handshake.confirmed = Some(notification.clone());
-        self.connection.phase = Phase::Confirming;
+        self.connection.phase = ConnectionPhase::Confirming;
         self.timers.clear(ClientTimer::Unconfirmed);
         let message = Message::Notification(notification);
         self.with_transport(now, |transport, output| transport.send(&message, Role::Confirmation, now, output));
     }
 
     pub(super) fn on_confirmed(&mut self, now: Instant) {
-        if self.connection.phase != Phase::Confirming {
+        if self.connection.phase != ConnectionPhase::Confirming {
             return;
         }
-        self.connection.phase = Phase::Ready;
+        self.connection.phase = ConnectionPhase::Ready;
         self.with_transport(now, |transport, output| transport.ready(now, output));
         self.serve_requests(now);
         self.open_subscriptions(now);
@@ -352,7 +353,7 @@ impl<T: ClientTransport> Client<T> {
 
     /// The byte stream has ended, for this reason. A server that exited during discovery is restarted if the driver can do that (ER-06).
     pub(super) fn on_ended(&mut self, reason: CloseReason, now: Instant) {
-        if let Phase::Opening { awaited, .. } = self.connection.phase {
+        if let ConnectionPhase::Opening { awaited, .. } = self.connection.phase {
             if let Some(step) = self.connection.detection.on_exit().filter(|_| self.config.respawn) {
                 self.connection.handshake.unanswered = None;
                 self.with_transport(now, ClientTransport::respawn);
@@ -365,7 +366,7 @@ impl<T: ClientTransport> Client<T> {
 
     /// The connection could not be opened. Everything that waited for it fails.
     pub(super) fn opening_failed(&mut self, reason: Unavailable, now: Instant) {
-        self.connection.phase = Phase::Down;
+        self.connection.phase = ConnectionPhase::Down;
         if let Unavailable::Failed(failed) = &reason {
             if self.config.reconnect && may_pass(failed) {
                 let asked = retry_after(failed);
@@ -393,7 +394,7 @@ impl<T: ClientTransport> Client<T> {
 
     /// Opens the connection for a new request, unless there were too many attempts within a minute.
     pub(super) fn try_on_demand(&mut self, now: Instant) {
-        if self.connection.phase == Phase::Down {
+        if self.connection.phase == ConnectionPhase::Down {
             if self.connection.backoff.try_count_attempt(&self.config.limits, now) {
                 self.open(false, now);
             } else {
@@ -409,7 +410,7 @@ impl<T: ClientTransport> Client<T> {
         self.incoming.clear();
         self.lose_settings(now);
         match self.connection.phase {
-            Phase::Unconfirmed | Phase::Confirming | Phase::Ready => {
+            ConnectionPhase::Unconfirmed | ConnectionPhase::Confirming | ConnectionPhase::Ready => {
                 self.out.report(Event::SessionLost);
                 if self.connection.backoff.try_count_attempt(&self.config.limits, now) {
                     self.open(false, now);
@@ -417,7 +418,11 @@ impl<T: ClientTransport> Client<T> {
                     self.opening_failed(Unavailable::Failed(Failed::SessionLost), now);
                 }
             }
-            Phase::Idle | Phase::Opening { .. } | Phase::Down | Phase::Closing(_) | Phase::Closed => {}
+            ConnectionPhase::Idle
+            | ConnectionPhase::Opening { .. }
+            | ConnectionPhase::Down
+            | ConnectionPhase::Closing(_)
+            | ConnectionPhase::Closed => {}
         }
     }
 }

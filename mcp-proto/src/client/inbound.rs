@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::connection::Phase;
+use super::connection::ConnectionPhase;
 use super::event::{Event, Scope};
 use super::transport::{ClientTransport, Inbound};
 use super::{Asked, Client};
@@ -21,7 +21,7 @@ const LATE_PROGRESS: usize = 1024;
 
 impl<T: ClientTransport> Client<T> {
     pub(super) fn on_inbound(&mut self, inbound: Inbound, now: Instant) {
-        if self.connection.phase == Phase::Closed {
+        if self.connection.phase == ConnectionPhase::Closed {
             return;
         }
         match inbound {
@@ -51,9 +51,12 @@ impl<T: ClientTransport> Client<T> {
             Inbound::QuirkObserved(quirk) => self.report_quirk(quirk),
             Inbound::Ended(reason) => self.on_ended(reason, now),
             Inbound::Closed => {
-                let reason =
-                    if let Phase::Closing(reason) = self.connection.phase { reason } else { CloseReason::Peer };
-                self.connection.phase = Phase::Closed;
+                let reason = if let ConnectionPhase::Closing(reason) = self.connection.phase {
+                    reason
+                } else {
+                    CloseReason::Peer
+                };
+                self.connection.phase = ConnectionPhase::Closed;
                 self.out.report(Event::Closed(reason));
             }
         }
@@ -61,7 +64,7 @@ impl<T: ClientTransport> Client<T> {
 
     fn on_request(&mut self, request: Request, during: Option<RequestKey>, now: Instant) {
         let Request { id, method, params } = request;
-        if matches!(self.connection.phase, Phase::Closing(_)) {
+        if matches!(self.connection.phase, ConnectionPhase::Closing(_)) {
             return;
         }
         // In this revision, a server asks for input in its results, and accepts no responses (RULES 0.1).

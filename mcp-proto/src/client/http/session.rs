@@ -25,7 +25,7 @@ use crate::spec::ProtocolVersion;
 /// ```
 #[derive(Debug)]
 pub(super) struct HttpSession {
-    phase: Phase,
+    phase: SessionPhase,
     id: Option<SessionId>,
     /// The id of the session before.
     former_id: Option<SessionId>,
@@ -37,7 +37,7 @@ pub(super) struct HttpSession {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
+enum SessionPhase {
     /// The handshake is not over.
     Opening,
     Ready,
@@ -51,14 +51,14 @@ enum Phase {
 
 impl HttpSession {
     pub(super) const fn new() -> Self {
-        Self { phase: Phase::Opening, id: None, former_id: None, offered: None, version: None, generation: 0 }
+        Self { phase: SessionPhase::Opening, id: None, former_id: None, offered: None, version: None, generation: 0 }
     }
 
     /// Discards the session: the handshake of the next one begins.
     fn begin(&mut self) {
         self.generation += 1;
-        if self.phase == Phase::Ready {
-            self.phase = Phase::Opening;
+        if self.phase == SessionPhase::Ready {
+            self.phase = SessionPhase::Opening;
         }
         (self.id, self.offered, self.version) = (None, None, None);
     }
@@ -92,8 +92,8 @@ impl HttpSession {
 
     /// The handshake is over.
     pub(super) fn ready(&mut self) {
-        if self.phase == Phase::Opening {
-            self.phase = Phase::Ready;
+        if self.phase == SessionPhase::Opening {
+            self.phase = SessionPhase::Ready;
         }
     }
 
@@ -101,7 +101,7 @@ impl HttpSession {
     fn lose(&mut self, generation: u64) -> bool {
         let is_current = generation == self.generation && !self.is_closing();
         if is_current {
-            self.phase = Phase::Opening;
+            self.phase = SessionPhase::Opening;
             self.former_id = self.id.take();
         }
         is_current
@@ -117,16 +117,16 @@ impl HttpSession {
     }
 
     pub(super) fn is_ready(&self) -> bool {
-        self.phase == Phase::Ready
+        self.phase == SessionPhase::Ready
     }
 
     /// Whether the connection ends or has ended.
     pub(super) fn is_closing(&self) -> bool {
-        matches!(self.phase, Phase::Flushing | Phase::Ending | Phase::Closed)
+        matches!(self.phase, SessionPhase::Flushing | SessionPhase::Ending | SessionPhase::Closed)
     }
 
     pub(super) fn is_closed(&self) -> bool {
-        self.phase == Phase::Closed
+        self.phase == SessionPhase::Closed
     }
 
     /// Whether a response names another session than the one in which its request was sent, and this one still exists.
@@ -257,7 +257,7 @@ impl Http {
         if self.session.is_closing() {
             return;
         }
-        self.session.phase = Phase::Flushing;
+        self.session.phase = SessionPhase::Flushing;
         self.stop_awaiting_authorization(output);
         let has_ids = self.mode.is_streamable();
         let is_aborted = |exchange: &Exchange| match exchange.opening() {
@@ -275,7 +275,7 @@ impl Http {
 
     /// Takes the next step of closing, if the previous one is done.
     pub(super) fn go_on_closing(&mut self, output: &mut TransportOutput<'_, HttpAction>) {
-        if self.session.phase != Phase::Flushing {
+        if self.session.phase != SessionPhase::Flushing {
             return;
         }
         let is_busy = self.exchanges.any(|purpose| matches!(purpose, Purpose::Post(_)));
@@ -283,7 +283,7 @@ impl Http {
             return;
         }
         if let Some(id) = self.session.take_id() {
-            self.session.phase = Phase::Ending;
+            self.session.phase = SessionPhase::Ending;
             self.delete(&id, output);
         } else {
             self.close_now(output);
@@ -324,14 +324,14 @@ impl Http {
     }
 
     fn deleted(&mut self, output: &mut TransportOutput<'_, HttpAction>) {
-        if self.session.phase == Phase::Ending {
+        if self.session.phase == SessionPhase::Ending {
             self.close_now(output);
         }
     }
 
     /// The deadline for closing has passed (H6).
     pub(super) fn close_unended(&mut self, output: &mut TransportOutput<'_, HttpAction>) {
-        if self.session.phase == Phase::Ending {
+        if self.session.phase == SessionPhase::Ending {
             let after = self.config.close_timeout;
             output.fault(Fault::SessionNotEnded { reason: Failed::TimedOut { after } });
         }
@@ -342,7 +342,7 @@ impl Http {
         if self.session.is_closed() {
             return;
         }
-        self.session.phase = Phase::Closed;
+        self.session.phase = SessionPhase::Closed;
         (self.session.id, self.session.offered) = (None, None);
         // What waits is not sent any more.
         self.deliveries = Deliveries::new();
