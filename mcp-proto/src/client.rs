@@ -125,7 +125,7 @@ pub struct Client<T: Transport> {
     /// The client's own requests.
     outgoing: Outgoing<Purpose>,
     /// Requests of the server.
-    incoming: Incoming<Asked>,
+    incoming: Incoming<AskedWith>,
     subscriptions: Subscriptions,
     /// `None` if results are not cached.
     cache: Option<Cache>,
@@ -202,14 +202,14 @@ impl Purpose {
 
 /// How the server asked the client for something.
 #[derive(Debug, Clone, Copy)]
-enum Asked {
+enum AskedWith {
     /// With a JSON-RPC request of this scope.
     Request(Scope),
     /// With an `input_required` result of this request (RULES 8.6).
     Input(RequestKey),
 }
 
-impl Asked {
+impl AskedWith {
     /// The request that it is about; `None` if it may be any.
     const fn request(self) -> Option<RequestKey> {
         match self {
@@ -473,11 +473,11 @@ impl<T: ClientTransport> Client<T> {
     #[expect(clippy::needless_pass_by_value, reason = "a ticket is good for one answer")]
     pub fn answer(&mut self, ticket: Ticket, answer: Result<Json, ErrorObject>, now: Instant) {
         match self.incoming.remove(ticket.key()) {
-            Some((id, Asked::Request(scope))) => {
+            Some((id, AskedWith::Request(scope))) => {
                 self.resume_deadlines(scope, now);
                 self.send_answer(id, answer, now);
             }
-            Some((_, Asked::Input(request))) => self.on_input(request, ticket.key(), answer, now),
+            Some((_, AskedWith::Input(request))) => self.on_input(request, ticket.key(), answer, now),
             None => {}
         }
     }

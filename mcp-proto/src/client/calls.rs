@@ -291,7 +291,7 @@ impl<T: ClientTransport> Client<T> {
         for (at, input) in inputs.into_iter().enumerate() {
             // An input request has no JSON-RPC id, so its position is used.
             let id = RequestId::from(i64::try_from(at).unwrap_or(i64::MAX));
-            let ticket = self.incoming.insert(id, super::Asked::Input(request), input.len());
+            let ticket = self.incoming.insert(id, super::AskedWith::Input(request), input.len());
             required.asked.insert(ticket.key(), at);
             let Input { method, params, .. } = input;
             // Not `report_bounded`: one message may hold many input requests, and `requests_in` bounds their number.

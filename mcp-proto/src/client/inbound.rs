@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::connection::ConnectionPhase;
 use super::event::{Event, Scope};
 use super::transport::{ClientTransport, Inbound};
-use super::{Asked, Client};
+use super::{AskedWith, Client};
 use crate::Instant;
 use crate::conversation::cancellation;
 use crate::conversation::keys::RequestKey;
@@ -111,7 +111,7 @@ impl<T: ClientTransport> Client<T> {
             self.out.report(Event::Faulted(Fault::DuplicateId { id: id.clone() }));
         }
         let scope = self.scope(during);
-        let ticket = self.incoming.insert(id, Asked::Request(scope), bytes);
+        let ticket = self.incoming.insert(id, AskedWith::Request(scope), bytes);
         self.pause_deadlines(scope);
         self.report_bounded(Event::Requested { ticket, scope, method, params }, now);
     }
@@ -163,7 +163,7 @@ impl<T: ClientTransport> Client<T> {
         }
         // If several requests have this id, all of them are cancelled, because it is unknown which one is meant (RP4).
         for ticket in self.incoming.with_id(&id) {
-            if let Some((_, Asked::Request(scope))) = self.incoming.remove(ticket) {
+            if let Some((_, AskedWith::Request(scope))) = self.incoming.remove(ticket) {
                 self.resume_deadlines(scope, now);
             }
             self.out.report(Event::RequestCancelled { ticket, params: params.clone() });

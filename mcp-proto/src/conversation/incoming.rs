@@ -11,7 +11,7 @@ use crate::jsonrpc::RequestId;
 pub(crate) struct Incoming<T> {
     session: Option<SessionKey>,
     next: u64,
-    open: BTreeMap<TicketKey, Asked<T>>,
+    open: BTreeMap<TicketKey, OpenRequest<T>>,
     /// Bytes that all of them hold (M3).
     bytes: usize,
     by_id: BTreeMap<RequestId, BTreeSet<TicketKey>>,
@@ -19,7 +19,7 @@ pub(crate) struct Incoming<T> {
 
 /// A request of the peer.
 #[derive(Debug)]
-struct Asked<T> {
+struct OpenRequest<T> {
     id: RequestId,
     about: T,
     bytes: usize,
@@ -53,7 +53,7 @@ impl<T> Incoming<T> {
     pub(crate) fn insert_as(&mut self, key: TicketKey, id: RequestId, about: T, bytes: usize) -> Ticket {
         self.by_id.entry(id.clone()).or_default().insert(key);
         self.bytes += bytes;
-        self.open.insert(key, Asked { id, about, bytes });
+        self.open.insert(key, OpenRequest { id, about, bytes });
         Ticket(key)
     }
 
@@ -77,7 +77,7 @@ impl<T> Incoming<T> {
 
     /// Removes a request because it is answered or must not be answered (CX-03); `None` if it was removed before.
     pub(crate) fn remove(&mut self, key: TicketKey) -> Option<(RequestId, T)> {
-        let Asked { id, about, bytes } = self.open.remove(&key)?;
+        let OpenRequest { id, about, bytes } = self.open.remove(&key)?;
         self.bytes -= bytes;
         if let Some(keys) = self.by_id.get_mut(&id) {
             keys.remove(&key);
