@@ -67,11 +67,11 @@ pub(crate) struct OwnRequest<P> {
     token: Option<RequestId>,
     /// The newest progress that was not reported because there was no room (RP12).
     progress: Option<Json>,
-    state: State,
+    state: OwnRequestState,
 }
 
 #[derive(Debug)]
-enum State {
+enum OwnRequestState {
     /// It waits until it may be sent.
     Waiting(Payload),
     /// The request is on the wire under this key. `attempts` is kept if the request may be sent again.
@@ -185,7 +185,7 @@ impl<P> Outgoing<P> {
         now: Instant,
     ) -> RequestKey {
         let token = progress_token(request.params.as_ref());
-        let state = State::Waiting(request.take_payload());
+        let state = OwnRequestState::Waiting(request.take_payload());
         self.insert(request, token, state, deadlines, now)
     }
 
@@ -201,21 +201,21 @@ impl<P> Outgoing<P> {
         let token = progress_token(request.params.as_ref());
         let method = request.method.clone();
         let (sending, attempts) = request.take_payload().first(wire, method, is_kept);
-        self.insert(request, token, State::Sent { wire, attempts }, deadlines, now);
+        self.insert(request, token, OwnRequestState::Sent { wire, attempts }, deadlines, now);
         sending
     }
 
     /// Sends a request that waits. If `is_kept`, it can be sent again.
     pub(crate) fn send_waiting(&mut self, key: RequestKey, is_kept: bool) -> Option<Sending> {
         self.change(key, |method, state| match state {
-            State::Waiting(payload) => {
+            OwnRequestState::Waiting(payload) => {
                 let (sending, attempts) = payload.first(key, method.clone(), is_kept);
-                (State::Sent { wire: key, attempts }, Some(sending))
+                (OwnRequestState::Sent { wire: key, attempts }, Some(sending))
             }
-            state @ (State::Sent { .. }
-            | State::AwaitingInput { .. }
-            | State::Pausing { .. }
-            | State::FetchingTools { .. }) => (state, None),
+            state @ (OwnRequestState::Sent { .. }
+            | OwnRequestState::AwaitingInput { .. }
+            | OwnRequestState::Pausing { .. }
+            | OwnRequestState::FetchingTools { .. }) => (state, None),
         })
     }
 
@@ -230,17 +230,18 @@ impl<P> Outgoing<P> {
         let wire = self.next_key();
         let sending = self.change(key, |method, state| {
             let (attempts, input, state) = match state {
-                State::Sent { attempts: Some(attempts), .. } | State::FetchingTools { attempts } => {
-                    (attempts, None, None)
+                OwnRequestState::Sent { attempts: Some(attempts), .. }
+                | OwnRequestState::FetchingTools { attempts } => (attempts, None, None),
+                OwnRequestState::AwaitingInput { attempts, input } => (attempts, Some(input.entries), input.state),
+                OwnRequestState::Pausing { attempts, state } => (attempts, None, state),
+                state @ (OwnRequestState::Waiting(_) | OwnRequestState::Sent { attempts: None, .. }) => {
+                    return (state, None);
                 }
-                State::AwaitingInput { attempts, input } => (attempts, Some(input.entries), input.state),
-                State::Pausing { attempts, state } => (attempts, None, state),
-                state @ (State::Waiting(_) | State::Sent { attempts: None, .. }) => return (state, None),
             };
             let Payload { params, meta } = &attempts.payload;
             let (params, meta) = (params.clone(), *meta);
             let sending = Sending { wire, method: method.clone(), params, meta, input, state };
-            (State::Sent { wire, attempts: Some(attempts) }, Some(sending))
+            (OwnRequestState::Sent { wire, attempts: Some(attempts) }, Some(sending))
         })?;
         self.next += 1;
         self.extend(key, deadlines, now);
@@ -249,17 +250,17 @@ impl<P> Outgoing<P> {
 
     /// The peer has asked for input before it continues with a request, which is no longer on the wire.
     pub(crate) fn await_input(&mut self, key: RequestKey, input: RequiredInput) {
-        self.take_off_wire(key, |attempts| State::AwaitingInput { attempts, input });
+        self.take_off_wire(key, |attempts| OwnRequestState::AwaitingInput { attempts, input });
     }
 
     /// A request that is no longer on the wire is sent again after a pause, with this `requestState`.
     pub(crate) fn pause(&mut self, key: RequestKey, state: Option<Json>) {
-        self.take_off_wire(key, |attempts| State::Pausing { attempts, state });
+        self.take_off_wire(key, |attempts| OwnRequestState::Pausing { attempts, state });
     }
 
     /// A request that is no longer on the wire is sent again after the schemas of tools were fetched.
     pub(crate) fn fetch_tools(&mut self, key: RequestKey) {
-        self.take_off_wire(key, |attempts| State::FetchingTools {
+        self.take_off_wire(key, |attempts| OwnRequestState::FetchingTools {
             attempts: Attempts { has_fetched_tools: true, ..attempts },
         });
     }
@@ -268,25 +269,26 @@ impl<P> Outgoing<P> {
     pub(crate) fn interpret_answers(&mut self) {
         for request in self.requests.values_mut() {
             match &mut request.state {
-                State::Waiting(payload) => payload.interpret(),
-                State::Sent { attempts: None, .. } => {}
-                State::Sent { attempts: Some(attempts), .. }
-                | State::AwaitingInput { attempts, .. }
-                | State::Pausing { attempts, .. }
-                | State::FetchingTools { attempts } => attempts.payload.interpret(),
+                OwnRequestState::Waiting(payload) => payload.interpret(),
+                OwnRequestState::Sent { attempts: None, .. } => {}
+                OwnRequestState::Sent { attempts: Some(attempts), .. }
+                | OwnRequestState::AwaitingInput { attempts, .. }
+                | OwnRequestState::Pausing { attempts, .. }
+                | OwnRequestState::FetchingTools { attempts } => attempts.payload.interpret(),
             }
         }
     }
 
     /// Consumes the ticket of an input request; returns the position of its answer.
     pub(crate) fn take_ticket(&mut self, key: RequestKey, ticket: TicketKey) -> Option<usize> {
-        let State::AwaitingInput { input, .. } = &mut self.requests.get_mut(&key)?.state else { return None };
+        let OwnRequestState::AwaitingInput { input, .. } = &mut self.requests.get_mut(&key)?.state else { return None };
         input.asked.remove(&ticket)
     }
 
     /// Stores the answer to an input request; returns whether all input requests of the request are answered.
     pub(crate) fn provide(&mut self, key: RequestKey, position: usize, answer: Json) -> bool {
-        let Some(OwnRequest { state: State::AwaitingInput { input, .. }, .. }) = self.requests.get_mut(&key) else {
+        let Some(OwnRequest { state: OwnRequestState::AwaitingInput { input, .. }, .. }) = self.requests.get_mut(&key)
+        else {
             return false;
         };
         if let Some((_, slot)) = input.entries.get_mut(position) {
@@ -395,21 +397,21 @@ impl<P> Outgoing<P> {
     /// What is kept of a request that may be sent again.
     pub(crate) fn attempts_mut(&mut self, key: RequestKey) -> Option<&mut Attempts> {
         match &mut self.requests.get_mut(&key)?.state {
-            State::Waiting(_) | State::Sent { attempts: None, .. } => None,
-            State::Sent { attempts: Some(attempts), .. }
-            | State::AwaitingInput { attempts, .. }
-            | State::Pausing { attempts, .. }
-            | State::FetchingTools { attempts } => Some(attempts),
+            OwnRequestState::Waiting(_) | OwnRequestState::Sent { attempts: None, .. } => None,
+            OwnRequestState::Sent { attempts: Some(attempts), .. }
+            | OwnRequestState::AwaitingInput { attempts, .. }
+            | OwnRequestState::Pausing { attempts, .. }
+            | OwnRequestState::FetchingTools { attempts } => Some(attempts),
         }
     }
 
     pub(crate) fn attempts(&self, key: RequestKey) -> Option<&Attempts> {
         match &self.requests.get(&key)?.state {
-            State::Waiting(_) | State::Sent { attempts: None, .. } => None,
-            State::Sent { attempts: Some(attempts), .. }
-            | State::AwaitingInput { attempts, .. }
-            | State::Pausing { attempts, .. }
-            | State::FetchingTools { attempts } => Some(attempts),
+            OwnRequestState::Waiting(_) | OwnRequestState::Sent { attempts: None, .. } => None,
+            OwnRequestState::Sent { attempts: Some(attempts), .. }
+            | OwnRequestState::AwaitingInput { attempts, .. }
+            | OwnRequestState::Pausing { attempts, .. }
+            | OwnRequestState::FetchingTools { attempts } => Some(attempts),
         }
     }
 
@@ -497,7 +499,7 @@ impl<P> Outgoing<P> {
         &mut self,
         request: NewRequest<P>,
         token: Option<RequestId>,
-        state: State,
+        state: OwnRequestState,
         deadlines: &mut Deadlines<K>,
         now: Instant,
     ) -> RequestKey {
@@ -514,22 +516,26 @@ impl<P> Outgoing<P> {
         key
     }
 
-    fn take_off_wire(&mut self, key: RequestKey, to: impl FnOnce(Attempts) -> State) {
+    fn take_off_wire(&mut self, key: RequestKey, to: impl FnOnce(Attempts) -> OwnRequestState) {
         self.change(key, |_, state| match state {
-            State::Sent { attempts: Some(attempts), .. } => (to(attempts), Some(())),
-            state @ (State::Waiting(_)
-            | State::Sent { attempts: None, .. }
-            | State::AwaitingInput { .. }
-            | State::Pausing { .. }
-            | State::FetchingTools { .. }) => (state, None),
+            OwnRequestState::Sent { attempts: Some(attempts), .. } => (to(attempts), Some(())),
+            state @ (OwnRequestState::Waiting(_)
+            | OwnRequestState::Sent { attempts: None, .. }
+            | OwnRequestState::AwaitingInput { .. }
+            | OwnRequestState::Pausing { .. }
+            | OwnRequestState::FetchingTools { .. }) => (state, None),
         });
     }
 
     /// Moves a request to another state, and updates the indices.
-    fn change<R>(&mut self, key: RequestKey, to: impl FnOnce(&Method, State) -> (State, Option<R>)) -> Option<R> {
+    fn change<R>(
+        &mut self,
+        key: RequestKey,
+        to: impl FnOnce(&Method, OwnRequestState) -> (OwnRequestState, Option<R>),
+    ) -> Option<R> {
         let request = self.requests.get_mut(&key)?;
         self.indices.remove(key, &request.state);
-        let before = mem::replace(&mut request.state, State::Waiting(Payload::default()));
+        let before = mem::replace(&mut request.state, OwnRequestState::Waiting(Payload::default()));
         let (after, value) = to(&request.method, before);
         self.indices.insert(key, &after);
         request.state = after;
@@ -557,12 +563,12 @@ impl<P> OwnRequest<P> {
 
     /// The tickets of the input that the application has not provided.
     pub(crate) fn asked(&self) -> impl Iterator<Item = TicketKey> {
-        let input = if let State::AwaitingInput { input, .. } = &self.state { Some(input) } else { None };
+        let input = if let OwnRequestState::AwaitingInput { input, .. } = &self.state { Some(input) } else { None };
         input.into_iter().flat_map(|input| input.asked.keys().copied())
     }
 }
 
-impl State {
+impl OwnRequestState {
     const fn on_wire(&self) -> Option<RequestKey> {
         match self {
             Self::Sent { wire, .. } => Some(*wire),
@@ -636,7 +642,7 @@ impl Indices {
         Self { by_wire: BTreeMap::new(), waiting: BTreeSet::new(), waiting_bytes: 0, kept_bytes: 0 }
     }
 
-    fn insert(&mut self, key: RequestKey, state: &State) {
+    fn insert(&mut self, key: RequestKey, state: &OwnRequestState) {
         if let Some(wire) = state.on_wire().filter(|wire| *wire != key) {
             self.by_wire.insert(wire, key);
         }
@@ -647,7 +653,7 @@ impl Indices {
         self.kept_bytes += state.kept();
     }
 
-    fn remove(&mut self, key: RequestKey, state: &State) {
+    fn remove(&mut self, key: RequestKey, state: &OwnRequestState) {
         if let Some(wire) = state.on_wire().filter(|wire| *wire != key) {
             self.by_wire.remove(&wire);
         }

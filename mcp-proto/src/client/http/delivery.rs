@@ -111,7 +111,7 @@ impl Deliveries {
         self.last_message += 1;
         let key = post.role.request().map_or(DeliveryKey::Message(self.last_message), DeliveryKey::Request);
         let role = post.role;
-        let state = State::queued(self.next_position(), post);
+        let state = DeliveryState::queued(self.next_position(), post);
         let delivery = Delivery { role, lists_tools, resent: Resent::default(), state };
         self.index.enter(key, &delivery.state);
         if let Some(earlier) = self.table.insert(key, delivery) {
@@ -122,12 +122,12 @@ impl Deliveries {
     /// Queues a message after all others of its kind.
     pub(super) fn enqueue(&mut self, key: DeliveryKey) {
         let position = self.next_position();
-        self.change_post(key, |post| State::queued(position, post));
+        self.change_post(key, |post| DeliveryState::queued(position, post));
     }
 
     /// Queues a message where it was queued before.
     pub(super) fn enqueue_in_place(&mut self, key: DeliveryKey) {
-        self.change_post(key, |post| State::queued(post.position, post));
+        self.change_post(key, |post| DeliveryState::queued(post.position, post));
     }
 
     /// Schedules another attempt for a message that did not reach the server. Returns `false`, and does nothing, if it
@@ -141,7 +141,7 @@ impl Deliveries {
         }
         post.attempts += 1;
         let position = self.next_position();
-        self.change_post(key, |post| State::Retrying { position, at, post });
+        self.change_post(key, |post| DeliveryState::Retrying { position, at, post });
         true
     }
 
@@ -159,12 +159,12 @@ impl Deliveries {
     /// Lets a message wait for the next session.
     pub(super) fn wait_for_session(&mut self, key: DeliveryKey) {
         let position = self.next_position();
-        self.change_post(key, |post| State::WaitingForSession { position, post });
+        self.change_post(key, |post| DeliveryState::WaitingForSession { position, post });
     }
 
     /// A message waits for authorization until `until`, because the server demands it.
     pub(super) fn wait_for_authorization(&mut self, key: DeliveryKey, until: Instant) {
-        self.change_post(key, |post| State::WaitingForAuthorization { position: post.position, until, post });
+        self.change_post(key, |post| DeliveryState::WaitingForAuthorization { position: post.position, until, post });
     }
 
     /// Authorization is awaited: all queued messages wait for it until `until`. Returns the request among them that opens
@@ -199,20 +199,23 @@ impl Deliveries {
     /// is resumed.
     pub(super) fn wait_to_resume(&mut self, request: RequestKey, until: Instant) {
         self.change(DeliveryKey::Request(request), |state| match state {
-            State::Reading { cursor, .. } | State::Resuming { cursor, .. } => State::WaitingToResume { until, cursor },
-            state @ (State::Queued { .. }
-            | State::Retrying { .. }
-            | State::WaitingForSession { .. }
-            | State::WaitingForAuthorization { .. }
-            | State::Sending { .. }
-            | State::Accepted
-            | State::WaitingToResume { .. }) => state,
+            DeliveryState::Reading { cursor, .. } | DeliveryState::Resuming { cursor, .. } => {
+                DeliveryState::WaitingToResume { until, cursor }
+            }
+            state @ (DeliveryState::Queued { .. }
+            | DeliveryState::Retrying { .. }
+            | DeliveryState::WaitingForSession { .. }
+            | DeliveryState::WaitingForAuthorization { .. }
+            | DeliveryState::Sending { .. }
+            | DeliveryState::Accepted
+            | DeliveryState::WaitingToResume { .. }) => state,
         });
     }
 
     /// The requests whose streams wait for authorization.
     pub(super) fn waiting_to_resume(&self) -> Vec<RequestKey> {
-        let waits = |(_, delivery): &(RequestKey, &Delivery)| matches!(delivery.state, State::WaitingToResume { .. });
+        let waits =
+            |(_, delivery): &(RequestKey, &Delivery)| matches!(delivery.state, DeliveryState::WaitingToResume { .. });
         self.requests().filter(waits).map(|(request, _)| request).collect()
     }
 
@@ -274,7 +277,7 @@ impl Deliveries {
 
     /// A message is sent on an exchange.
     pub(super) fn sent_on(&mut self, key: DeliveryKey, exchange: ExchangeKey) {
-        self.change_post(key, |post| State::Sending { exchange, post });
+        self.change_post(key, |post| DeliveryState::Sending { exchange, post });
     }
 
     /// The exchange of a message was redirected.
@@ -288,45 +291,45 @@ impl Deliveries {
     /// The answer to a request is read from an exchange: the message is not needed any more.
     pub(super) fn read_on(&mut self, request: RequestKey, exchange: ExchangeKey) {
         self.change(DeliveryKey::Request(request), |state| match state {
-            State::Sending { .. } => State::Reading { exchange, cursor: Cursor::new() },
-            State::Reading { cursor, .. } | State::Resuming { cursor, .. } | State::WaitingToResume { cursor, .. } => {
-                State::Reading { exchange, cursor }
-            }
-            state @ (State::Queued { .. }
-            | State::Retrying { .. }
-            | State::WaitingForSession { .. }
-            | State::WaitingForAuthorization { .. }
-            | State::Accepted) => state,
+            DeliveryState::Sending { .. } => DeliveryState::Reading { exchange, cursor: Cursor::new() },
+            DeliveryState::Reading { cursor, .. }
+            | DeliveryState::Resuming { cursor, .. }
+            | DeliveryState::WaitingToResume { cursor, .. } => DeliveryState::Reading { exchange, cursor },
+            state @ (DeliveryState::Queued { .. }
+            | DeliveryState::Retrying { .. }
+            | DeliveryState::WaitingForSession { .. }
+            | DeliveryState::WaitingForAuthorization { .. }
+            | DeliveryState::Accepted) => state,
         });
     }
 
     /// A two-endpoint server has accepted a request, and answers on its stream.
     pub(super) fn accepted(&mut self, request: RequestKey) {
         self.change(DeliveryKey::Request(request), |state| match state {
-            State::Sending { .. } => State::Accepted,
-            state @ (State::Queued { .. }
-            | State::Retrying { .. }
-            | State::WaitingForSession { .. }
-            | State::WaitingForAuthorization { .. }
-            | State::Reading { .. }
-            | State::Accepted
-            | State::Resuming { .. }
-            | State::WaitingToResume { .. }) => state,
+            DeliveryState::Sending { .. } => DeliveryState::Accepted,
+            state @ (DeliveryState::Queued { .. }
+            | DeliveryState::Retrying { .. }
+            | DeliveryState::WaitingForSession { .. }
+            | DeliveryState::WaitingForAuthorization { .. }
+            | DeliveryState::Reading { .. }
+            | DeliveryState::Accepted
+            | DeliveryState::Resuming { .. }
+            | DeliveryState::WaitingToResume { .. }) => state,
         });
     }
 
     /// The stream with the answer to a request broke, and is opened again at this time.
     pub(super) fn resume_later(&mut self, request: RequestKey, at: Instant) {
         self.change(DeliveryKey::Request(request), |state| match state {
-            State::Reading { cursor, .. } => State::Resuming { at, cursor },
-            state @ (State::Queued { .. }
-            | State::Retrying { .. }
-            | State::WaitingForSession { .. }
-            | State::WaitingForAuthorization { .. }
-            | State::Sending { .. }
-            | State::Accepted
-            | State::Resuming { .. }
-            | State::WaitingToResume { .. }) => state,
+            DeliveryState::Reading { cursor, .. } => DeliveryState::Resuming { at, cursor },
+            state @ (DeliveryState::Queued { .. }
+            | DeliveryState::Retrying { .. }
+            | DeliveryState::WaitingForSession { .. }
+            | DeliveryState::WaitingForAuthorization { .. }
+            | DeliveryState::Sending { .. }
+            | DeliveryState::Accepted
+            | DeliveryState::Resuming { .. }
+            | DeliveryState::WaitingToResume { .. }) => state,
         });
     }
 
@@ -370,29 +373,29 @@ impl Deliveries {
     /// Where the stream with the answer to a request is resumed.
     pub(super) fn cursor_mut(&mut self, request: RequestKey) -> Option<&mut Cursor> {
         match &mut self.table.get_mut(&DeliveryKey::Request(request))?.state {
-            State::Reading { cursor, .. } | State::Resuming { cursor, .. } | State::WaitingToResume { cursor, .. } => {
-                Some(cursor)
-            }
-            State::Queued { .. }
-            | State::Retrying { .. }
-            | State::WaitingForSession { .. }
-            | State::WaitingForAuthorization { .. }
-            | State::Sending { .. }
-            | State::Accepted => None,
+            DeliveryState::Reading { cursor, .. }
+            | DeliveryState::Resuming { cursor, .. }
+            | DeliveryState::WaitingToResume { cursor, .. } => Some(cursor),
+            DeliveryState::Queued { .. }
+            | DeliveryState::Retrying { .. }
+            | DeliveryState::WaitingForSession { .. }
+            | DeliveryState::WaitingForAuthorization { .. }
+            | DeliveryState::Sending { .. }
+            | DeliveryState::Accepted => None,
         }
     }
 
     pub(super) fn cursor(&self, request: RequestKey) -> Option<&Cursor> {
         match &self.table.get(&DeliveryKey::Request(request))?.state {
-            State::Reading { cursor, .. } | State::Resuming { cursor, .. } | State::WaitingToResume { cursor, .. } => {
-                Some(cursor)
-            }
-            State::Queued { .. }
-            | State::Retrying { .. }
-            | State::WaitingForSession { .. }
-            | State::WaitingForAuthorization { .. }
-            | State::Sending { .. }
-            | State::Accepted => None,
+            DeliveryState::Reading { cursor, .. }
+            | DeliveryState::Resuming { cursor, .. }
+            | DeliveryState::WaitingToResume { cursor, .. } => Some(cursor),
+            DeliveryState::Queued { .. }
+            | DeliveryState::Retrying { .. }
+            | DeliveryState::WaitingForSession { .. }
+            | DeliveryState::WaitingForAuthorization { .. }
+            | DeliveryState::Sending { .. }
+            | DeliveryState::Accepted => None,
         }
     }
 
@@ -413,25 +416,29 @@ impl Deliveries {
     pub(super) fn progress(&self, request: RequestKey) -> Option<Progress> {
         let state = &self.table.get(&DeliveryKey::Request(request))?.state;
         Some(match state {
-            State::Queued { .. }
-            | State::Retrying { .. }
-            | State::WaitingForSession { .. }
-            | State::WaitingForAuthorization { .. } => Progress::Unsent,
-            State::Sending { exchange, .. } | State::Reading { exchange, .. } => Progress::On(*exchange),
-            State::Accepted | State::Resuming { .. } | State::WaitingToResume { .. } => Progress::Delivered,
+            DeliveryState::Queued { .. }
+            | DeliveryState::Retrying { .. }
+            | DeliveryState::WaitingForSession { .. }
+            | DeliveryState::WaitingForAuthorization { .. } => Progress::Unsent,
+            DeliveryState::Sending { exchange, .. } | DeliveryState::Reading { exchange, .. } => {
+                Progress::On(*exchange)
+            }
+            DeliveryState::Accepted | DeliveryState::Resuming { .. } | DeliveryState::WaitingToResume { .. } => {
+                Progress::Delivered
+            }
         })
     }
 
     /// Whether a request may have an answer: one that was not sent, or whose stream is closed, cannot.
     pub(super) fn may_be_answered(&self, request: RequestKey) -> bool {
         self.table.get(&DeliveryKey::Request(request)).is_some_and(|delivery| match delivery.state {
-            State::Sending { .. } | State::Reading { .. } | State::Accepted => true,
-            State::Queued { .. }
-            | State::Retrying { .. }
-            | State::WaitingForSession { .. }
-            | State::WaitingForAuthorization { .. }
-            | State::Resuming { .. }
-            | State::WaitingToResume { .. } => false,
+            DeliveryState::Sending { .. } | DeliveryState::Reading { .. } | DeliveryState::Accepted => true,
+            DeliveryState::Queued { .. }
+            | DeliveryState::Retrying { .. }
+            | DeliveryState::WaitingForSession { .. }
+            | DeliveryState::WaitingForAuthorization { .. }
+            | DeliveryState::Resuming { .. }
+            | DeliveryState::WaitingToResume { .. } => false,
         })
     }
 
@@ -490,37 +497,40 @@ impl Deliveries {
     }
 
     /// Moves a message from its state into the next one.
-    fn change(&mut self, key: DeliveryKey, next: impl FnOnce(State) -> State) {
+    fn change(&mut self, key: DeliveryKey, next: impl FnOnce(DeliveryState) -> DeliveryState) {
         let Some(delivery) = self.table.get_mut(&key) else { return };
         self.index.leave(key, &delivery.state);
-        delivery.state = next(std::mem::replace(&mut delivery.state, State::Accepted));
+        delivery.state = next(std::mem::replace(&mut delivery.state, DeliveryState::Accepted));
         self.index.enter(key, &delivery.state);
     }
 
     /// Moves a message that may still be sent into the next state.
-    fn change_post(&mut self, key: DeliveryKey, next: impl FnOnce(Post) -> State) {
+    fn change_post(&mut self, key: DeliveryKey, next: impl FnOnce(Post) -> DeliveryState) {
         self.change(key, |state| match state {
-            State::Queued { post, .. }
-            | State::Retrying { post, .. }
-            | State::WaitingForSession { post, .. }
-            | State::WaitingForAuthorization { post, .. }
-            | State::Sending { post, .. } => next(post),
-            state @ (State::Reading { .. }
-            | State::Accepted
-            | State::Resuming { .. }
-            | State::WaitingToResume { .. }) => state,
+            DeliveryState::Queued { post, .. }
+            | DeliveryState::Retrying { post, .. }
+            | DeliveryState::WaitingForSession { post, .. }
+            | DeliveryState::WaitingForAuthorization { post, .. }
+            | DeliveryState::Sending { post, .. } => next(post),
+            state @ (DeliveryState::Reading { .. }
+            | DeliveryState::Accepted
+            | DeliveryState::Resuming { .. }
+            | DeliveryState::WaitingToResume { .. }) => state,
         });
     }
 
     /// For changes of anything but the role and the body: the index has sums that depend on these two.
     fn post_mut(&mut self, key: DeliveryKey) -> Option<&mut Post> {
         match &mut self.table.get_mut(&key)?.state {
-            State::Queued { post, .. }
-            | State::Retrying { post, .. }
-            | State::WaitingForSession { post, .. }
-            | State::WaitingForAuthorization { post, .. }
-            | State::Sending { post, .. } => Some(post),
-            State::Reading { .. } | State::Accepted | State::Resuming { .. } | State::WaitingToResume { .. } => None,
+            DeliveryState::Queued { post, .. }
+            | DeliveryState::Retrying { post, .. }
+            | DeliveryState::WaitingForSession { post, .. }
+            | DeliveryState::WaitingForAuthorization { post, .. }
+            | DeliveryState::Sending { post, .. } => Some(post),
+            DeliveryState::Reading { .. }
+            | DeliveryState::Accepted
+            | DeliveryState::Resuming { .. }
+            | DeliveryState::WaitingToResume { .. } => None,
         }
     }
 
@@ -550,12 +560,12 @@ struct Delivery {
     lists_tools: bool,
     /// How often it was sent again because of challenges.
     resent: Resent,
-    state: State,
+    state: DeliveryState,
 }
 
 /// How far a message has come.
 #[derive(Debug)]
-enum State {
+enum DeliveryState {
     /// It waits for an exchange, or for the server's endpoint.
     Queued { position: u64, post: Post },
     /// It was not delivered, and is sent again at this time.
@@ -577,7 +587,7 @@ enum State {
     WaitingToResume { until: Instant, cursor: Cursor },
 }
 
-impl State {
+impl DeliveryState {
     const fn queued(position: u64, mut post: Post) -> Self {
         post.position = position;
         Self::Queued { position, post }
@@ -674,16 +684,16 @@ mod tests {
                 }
             }
             match &delivery.state {
-                State::Retrying { .. } | State::WaitingForAuthorization { .. } => timers += 1,
-                State::Resuming { .. } | State::WaitingToResume { .. } => {
+                DeliveryState::Retrying { .. } | DeliveryState::WaitingForAuthorization { .. } => timers += 1,
+                DeliveryState::Resuming { .. } | DeliveryState::WaitingToResume { .. } => {
                     (timers, resuming) = (timers + 1, resuming + 1);
                 }
-                State::Sending { post, .. } if key.request().is_none() => being_sent += post.body.len(),
-                State::Queued { .. }
-                | State::WaitingForSession { .. }
-                | State::Sending { .. }
-                | State::Reading { .. }
-                | State::Accepted => {}
+                DeliveryState::Sending { post, .. } if key.request().is_none() => being_sent += post.body.len(),
+                DeliveryState::Queued { .. }
+                | DeliveryState::WaitingForSession { .. }
+                | DeliveryState::Sending { .. }
+                | DeliveryState::Reading { .. }
+                | DeliveryState::Accepted => {}
             }
         }
         let index = &deliveries.index;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use http::HeaderMap;
 
-use super::{DeliveryKey, State};
+use super::{DeliveryKey, DeliveryState};
 use crate::Instant;
 use crate::client::transport::{Backlog, Role};
 use crate::collections::deadlines::Deadlines;
@@ -137,51 +137,59 @@ pub(super) enum DeliveryTimer {
 }
 
 impl Index {
-    pub(super) fn enter(&mut self, key: DeliveryKey, state: &State) {
+    pub(super) fn enter(&mut self, key: DeliveryKey, state: &DeliveryState) {
         if let Some((line, position, post)) = state.waiting() {
             self.order.insert((line, position), key);
             self.backlog = self.backlog.plus(post.weight());
         }
         match state {
-            State::Retrying { position, at, .. } => {
+            DeliveryState::Retrying { position, at, .. } => {
                 self.timers.set(DeliveryTimer::Retry { position: *position, key }, *at)
             }
-            State::Sending { post, .. } => self.being_sent += post.message_bytes(),
-            State::Resuming { at, .. } => {
+            DeliveryState::Sending { post, .. } => self.being_sent += post.message_bytes(),
+            DeliveryState::Resuming { at, .. } => {
                 self.resuming += 1;
                 self.timers.set(DeliveryTimer::Resume(key), *at);
             }
-            State::WaitingForAuthorization { position, until, .. } => {
+            DeliveryState::WaitingForAuthorization { position, until, .. } => {
                 self.timers.set(DeliveryTimer::Authorization { position: *position, key }, *until);
             }
-            State::WaitingToResume { until, .. } => {
+            DeliveryState::WaitingToResume { until, .. } => {
                 self.resuming += 1;
                 self.timers.set(DeliveryTimer::Authorization { position: 0, key }, *until);
             }
-            State::Queued { .. } | State::WaitingForSession { .. } | State::Reading { .. } | State::Accepted => {}
+            DeliveryState::Queued { .. }
+            | DeliveryState::WaitingForSession { .. }
+            | DeliveryState::Reading { .. }
+            | DeliveryState::Accepted => {}
         }
     }
 
-    pub(super) fn leave(&mut self, key: DeliveryKey, state: &State) {
+    pub(super) fn leave(&mut self, key: DeliveryKey, state: &DeliveryState) {
         if let Some((line, position, post)) = state.waiting() {
             self.order.remove(&(line, position));
             self.backlog = self.backlog.minus(post.weight());
         }
         match state {
-            State::Retrying { position, .. } => self.timers.clear(DeliveryTimer::Retry { position: *position, key }),
-            State::Sending { post, .. } => self.being_sent -= post.message_bytes(),
-            State::Resuming { .. } => {
+            DeliveryState::Retrying { position, .. } => {
+                self.timers.clear(DeliveryTimer::Retry { position: *position, key })
+            }
+            DeliveryState::Sending { post, .. } => self.being_sent -= post.message_bytes(),
+            DeliveryState::Resuming { .. } => {
                 self.resuming -= 1;
                 self.timers.clear(DeliveryTimer::Resume(key));
             }
-            State::WaitingForAuthorization { position, .. } => {
+            DeliveryState::WaitingForAuthorization { position, .. } => {
                 self.timers.clear(DeliveryTimer::Authorization { position: *position, key });
             }
-            State::WaitingToResume { .. } => {
+            DeliveryState::WaitingToResume { .. } => {
                 self.resuming -= 1;
                 self.timers.clear(DeliveryTimer::Authorization { position: 0, key });
             }
-            State::Queued { .. } | State::WaitingForSession { .. } | State::Reading { .. } | State::Accepted => {}
+            DeliveryState::Queued { .. }
+            | DeliveryState::WaitingForSession { .. }
+            | DeliveryState::Reading { .. }
+            | DeliveryState::Accepted => {}
         }
     }
 
