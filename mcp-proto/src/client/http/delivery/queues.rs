@@ -144,7 +144,7 @@ impl Index {
         }
         match state {
             DeliveryState::Retrying { position, at, .. } => {
-                self.timers.set(DeliveryTimer::Retry { position: *position, key }, *at)
+                self.timers.set(DeliveryTimer::Retry { position: *position, key }, *at);
             }
             DeliveryState::Sending { post, .. } => self.being_sent += post.message_bytes(),
             DeliveryState::Resuming { at, .. } => {
@@ -172,7 +172,7 @@ impl Index {
         }
         match state {
             DeliveryState::Retrying { position, .. } => {
-                self.timers.clear(DeliveryTimer::Retry { position: *position, key })
+                self.timers.clear(DeliveryTimer::Retry { position: *position, key });
             }
             DeliveryState::Sending { post, .. } => self.being_sent -= post.message_bytes(),
             DeliveryState::Resuming { .. } => {
