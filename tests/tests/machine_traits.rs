@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use mcp_intermediary::aggregate::{Action as OfAggregate, Event as AggregateEvent};
 use mcp_intermediary::gateway::{Action, Event, Gateway};
-use mcp_proto::machine::{HandleBytes, HandleRequests, Machine};
+use mcp_proto::machine::{Deadlines, HandleBytes, HandleRequests, Machine};
 use mcp_proto::server::{HttpAction, RequestInfo};
 use mcp_proto::{Instant, Limits, Output, ProcessEnd, ProtocolVersion, StartFailure, StdioAction};
 use mcp_testkit::http_exchange::{TestRequest, initialize};
 use mcp_testkit::http_server::nonce;
+use proptest::prelude::*;
 use tests::aggregate::{AggregateHarness, Offer};
 use tests::gateway::GatewayHarness;
 
@@ -129,4 +130,36 @@ fn a_process_that_reads_again_is_sent_what_waits() {
     HandleBytes::handle_written(&mut gateway, process, written, now);
     assert_eq!(unwritten(&gateway), 0);
     assert!(HandleBytes::wants_bytes(&gateway, process));
+}
+
+proptest! {
+    #[test]
+    fn timers_are_those_of_a_plain_table(steps in prop::collection::vec((0..4_u8, 0..6_u8, 0..20_u64), 0..200)) {
+        let at = |seconds| Instant::START + Duration::from_secs(seconds);
+        let mut timers = Deadlines::new();
+        let mut table: Vec<(Instant, u8)> = Vec::new();
+        for (what, key, seconds) in steps {
+            match what {
+                0 | 1 => {
+                    timers.set(key, at(seconds));
+                    table.retain(|(_, other)| *other != key);
+                    table.push((at(seconds), key));
+                }
+                2 => {
+                    timers.clear(key);
+                    table.retain(|(_, other)| *other != key);
+                }
+                _ => {
+                    let due = table.iter().copied().filter(|(time, _)| *time <= at(seconds)).min();
+                    prop_assert_eq!(timers.pop_due(at(seconds)), due.map(|(_, key)| key));
+                    table.retain(|timer| Some(*timer) != due);
+                }
+            }
+            prop_assert_eq!(timers.next(), table.iter().map(|(time, _)| *time).min());
+            prop_assert_eq!(timers.len(), table.len());
+            let found = table.iter().find(|(_, other)| *other == key).map(|(time, _)| *time);
+            prop_assert_eq!(timers.get(key), found);
+            prop_assert_eq!(timers.is_set(key), found.is_some());
+        }
+    }
 }

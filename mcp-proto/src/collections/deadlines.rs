@@ -1,11 +1,12 @@
 //! A set of timers, each with at most one deadline.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
 
 use crate::Instant;
 
 /// Timers by key, each with at most one deadline. Setting a timer again replaces its deadline. Each call takes
-/// logarithmic time.
+/// logarithmic time on average.
 ///
 /// # Example: a machine of several parts has one next deadline
 ///
@@ -25,9 +26,14 @@ use crate::Instant;
 /// ```
 #[derive(Debug)]
 pub struct Deadlines<K> {
-    by_time: BTreeSet<(Instant, K)>,
     by_key: BTreeMap<K, Instant>,
+    /// Each deadline of `by_key`, and earlier ones of the same timers that are not removed yet. The first one is never such
+    /// a rest, and there are at most as many rests as `RESTS` and the timers together.
+    by_time: BinaryHeap<Reverse<(Instant, K)>>,
 }
+
+/// How many rests there may be beside few timers.
+const RESTS: usize = 16;
 
 impl<K: Ord + Clone> Default for Deadlines<K> {
     fn default() -> Self {
@@ -39,21 +45,36 @@ impl<K: Ord + Clone> Deadlines<K> {
     /// Creates a set without timers.
     #[must_use]
     pub const fn new() -> Self {
-        Self { by_time: BTreeSet::new(), by_key: BTreeMap::new() }
+        Self { by_key: BTreeMap::new(), by_time: BinaryHeap::new() }
     }
 
     /// Sets the deadline of a timer.
     pub fn set(&mut self, key: K, at: Instant) {
-        if let Some(earlier) = self.by_key.insert(key.clone(), at) {
-            self.by_time.remove(&(earlier, key.clone()));
+        if self.by_key.insert(key.clone(), at) == Some(at) {
+            return;
         }
-        self.by_time.insert((at, key));
+        self.by_time.push(Reverse((at, key)));
+        if self.by_time.len() > 2 * self.by_key.len() + RESTS {
+            self.by_time.clear();
+            self.by_time.extend(self.by_key.iter().map(|(key, at)| Reverse((*at, key.clone()))));
+        }
+        self.remove_rests();
     }
 
     /// Removes a timer.
     pub fn clear(&mut self, key: K) {
-        if let Some(at) = self.by_key.remove(&key) {
-            self.by_time.remove(&(at, key));
+        if self.by_key.remove(&key).is_some() {
+            self.remove_rests();
+        }
+    }
+
+    /// Removes the first deadlines that are not those of their timers any more.
+    fn remove_rests(&mut self) {
+        while let Some(Reverse((at, key))) = self.by_time.peek() {
+            if self.by_key.get(key) == Some(at) {
+                return;
+            }
+            self.by_time.pop();
         }
     }
 
@@ -80,28 +101,49 @@ impl<K: Ord + Clone> Deadlines<K> {
     /// The number of timers.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.by_time.len()
+        self.by_key.len()
     }
 
     /// Whether there are no timers.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.by_time.is_empty()
+        self.by_key.is_empty()
     }
 
     /// The earliest deadline; `None` if no timer is set.
     #[must_use]
     pub fn next(&self) -> Option<Instant> {
-        self.by_time.first().map(|(at, _)| *at)
+        self.by_time.peek().map(|Reverse((at, _))| *at)
     }
 
-    /// Removes and returns the earliest timer that is due; `None` if none is.
+    /// Removes and returns the earliest timer that is due; `None` if none is. Of several with one deadline, it is the one
+    /// with the least key.
     pub fn pop_due(&mut self, now: Instant) -> Option<K> {
         if self.next()? > now {
             return None;
         }
-        let (_, key) = self.by_time.pop_first()?;
+        let Reverse((_, key)) = self.by_time.pop()?;
         self.by_key.remove(&key);
+        self.remove_rests();
         Some(key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_timer_that_is_set_again_and_again_takes_no_more_memory() {
+        let mut timers = Deadlines::new();
+        for step in 0..10_000 {
+            timers.set(step % 3, Instant::START + Duration::from_secs(100 + step % 7));
+            timers.set(9, Instant::START);
+            assert!(timers.by_time.len() <= 2 * timers.len() + RESTS + 1, "{}", timers.by_time.len());
+        }
+        timers.clear_all();
+        assert!(timers.is_empty() && timers.next().is_none());
     }
 }
