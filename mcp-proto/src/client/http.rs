@@ -346,7 +346,7 @@ impl super::Client<Http> {
     }
 
     /// There will be no authorization: everything that waits for it fails with
-    /// [`Failed::NotAuthorized`](crate::Failed::NotAuthorized). `reason` completes the text of that failure: why, and what
+    /// [`Failed::NotAuthorized`]. `reason` completes the text of that failure: why, and what
     /// a person can do about it. The next message that the server refuses causes another
     /// [`Event::Challenged`](super::Event::Challenged).
     pub fn refuse_authorization(&mut self, reason: &str, now: Instant) {

@@ -62,6 +62,7 @@ impl<K: Ord + Clone> Deadlines<K> {
     }
 
     /// Removes a timer.
+    #[expect(clippy::needless_pass_by_value, reason = "nearly all keys are `Copy`")]
     pub fn clear(&mut self, key: K) {
         if self.by_key.remove(&key).is_some() {
             self.remove_rests();
