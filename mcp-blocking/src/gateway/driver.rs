@@ -15,7 +15,7 @@ use mcp_proto::{Instant, Output, ProcessEnd, StartFailure, StdioAction};
 
 use super::backend::{Backend, Started};
 use super::status::{Counters, add};
-use super::stopper::GatewayStopper;
+use super::stopper::{Ending, GatewayStopper};
 use crate::child::FromChild;
 use crate::clock;
 use crate::inbox::Inbox;
@@ -31,10 +31,18 @@ pub(super) enum Input {
     Backend { backend: BackendKey, received: FromChild },
     /// A process has ended.
     Stopped(BackendKey),
-    /// The gateway must stop once all requests are answered, or after this time.
-    Drain(Duration),
-    /// The gateway must stop.
-    Stop,
+    /// The gateway must end.
+    End(Ending),
+}
+
+impl Inbox<Ending> for SyncSender<Input> {
+    fn send(&self, ending: Ending) -> bool {
+        Self::send(self, Input::End(ending)).is_ok()
+    }
+
+    fn try_send(&self, ending: Ending) {
+        let _ = Self::try_send(self, Input::End(ending));
+    }
 }
 
 impl Inbox<Arrived> for SyncSender<Input> {
@@ -282,8 +290,8 @@ impl Driver {
                 }
             }
             Input::Stopped(backend) => self.on_stopped(backend, now),
-            Input::Drain(timeout) => self.machine.drain(timeout, now),
-            Input::Stop => {
+            Input::End(Ending::Drained(timeout)) => self.machine.drain(timeout, now),
+            Input::End(Ending::AtOnce) => {
                 self.machine.close(now);
                 self.is_ending = true;
             }

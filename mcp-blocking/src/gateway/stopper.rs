@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use super::driver::Input;
 use crate::child::Process;
+use crate::inbox::Inbox;
 
 /// Stops a gateway from another thread, such as one that waits for signals.
 #[derive(Clone, Default)]
@@ -17,11 +16,19 @@ pub struct GatewayStopper(Arc<Shared>);
 #[derive(Default)]
 struct Shared {
     /// The inboxes of the drivers.
-    inboxes: Mutex<Vec<SyncSender<Input>>>,
+    inboxes: Mutex<Vec<Arc<dyn Inbox<Ending>>>>,
     is_stopped: AtomicBool,
     /// Connections are closed once they are idle.
     is_stopping: Arc<AtomicBool>,
     processes: Mutex<Processes>,
+}
+
+/// How a gateway is to end.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Ending {
+    /// Once all requests are answered, or after this time.
+    Drained(Duration),
+    AtOnce,
 }
 
 /// The processes of all servers.
@@ -43,8 +50,8 @@ pub(super) struct Registered {
 pub(super) struct StopOnPanic(pub(super) GatewayStopper);
 
 impl GatewayStopper {
-    pub(super) fn add(&self, inbox: SyncSender<Input>) {
-        self.0.inboxes.lock().unwrap_or_else(PoisonError::into_inner).push(inbox);
+    pub(super) fn add(&self, inbox: impl Inbox<Ending> + 'static) {
+        self.0.inboxes.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::new(inbox));
     }
 
     /// Stops the gateway: pending requests are answered with an error, all sessions end, and all processes are stopped.
@@ -54,7 +61,7 @@ impl GatewayStopper {
     pub fn stop(&self) {
         self.0.is_stopping.store(true, Ordering::Release);
         if !self.0.is_stopped.swap(true, Ordering::AcqRel) {
-            self.send(|| Input::Stop);
+            self.send(Ending::AtOnce);
         }
     }
 
@@ -63,7 +70,7 @@ impl GatewayStopper {
     /// [`GatewayStopper::stop`].
     pub fn shutdown(&self, timeout: Duration) {
         self.0.is_stopping.store(true, Ordering::Release);
-        self.send(|| Input::Drain(timeout));
+        self.send(Ending::Drained(timeout));
     }
 
     /// Kills all processes, and those that they have started, for a program that exits immediately afterwards.
@@ -75,11 +82,11 @@ impl GatewayStopper {
         }
     }
 
-    fn send(&self, input: impl Fn() -> Input) {
+    fn send(&self, ending: Ending) {
         let inboxes = self.0.inboxes.lock().unwrap_or_else(PoisonError::into_inner).clone();
         for inbox in inboxes {
             // One that has ended needs not to be stopped.
-            let _ = inbox.send(input());
+            let _ = inbox.send(ending);
         }
     }
 
