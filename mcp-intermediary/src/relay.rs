@@ -25,9 +25,9 @@
 //! | `config` | the configuration of a relay |
 //! | `event` | actions for the driver, and events |
 //! | `opening` | the first messages, which determine the eras of both sides |
-//! | `cold_start` | what the client is answered while a person signs in |
+//! | `cold_start`, `known_server` | what the client is answered while a person signs in |
 //! | `pace` | whether the server accepts data fast enough |
-//! | `link` | how one client is joined to the server, also for the gateway |
+//! | `link` | how one client is joined to the server, also for the gateway: its state, and the machines of both sides |
 //! | `upstream` | the machine that faces the server, and the requests in flight over it |
 //! | `owner` | for whom a server, a parked call or a process works |
 //! | `policy` | applies the filter and the pins to requests, lists and notifications |
@@ -61,6 +61,7 @@ mod event;
 mod filter;
 mod glob;
 mod in_flight;
+mod known_server;
 mod legacy_client;
 mod link;
 mod modern_client;
@@ -84,11 +85,11 @@ use std::fmt;
 
 use http::response::Parts;
 
-pub use cold_start::KnownServer;
 pub use config::Config;
 pub use definition::{FieldChange, ToolField};
 pub use event::{Action, Event, Side};
 pub use filter::{Filter, Rule};
+pub use known_server::KnownServer;
 pub(crate) use link::{Joined, Link};
 // For the gateway.
 use mcp_proto::auth::Credentials;
@@ -98,9 +99,8 @@ use mcp_proto::client::{ClientTransport, ExchangeKey, Failure, Http};
 use mcp_proto::machine::Outbox;
 use mcp_proto::server::Server;
 use mcp_proto::{Instant, Load, Output, ProcessEnd, StartFailure, Stdio, UsageError, client};
-use pace::Pace;
-
 pub(crate) use owner::Owner;
+use pace::Pace;
 pub(crate) use parked_calls::derived_secret;
 pub use pinning::{DeviationKind, NewTools, PinMode, Pinning, ToolDeviation};
 pub use pins::{InvalidPins, Pins};

@@ -1,6 +1,9 @@
 //! One server of an aggregate: its configuration, and whether it is running.
 
+use crate::relay::Watched;
+use mcp_proto::client::SubscriptionKey;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use mcp_proto::{Instant, Json, Method, ProtocolVersion, Stdio, UsageError};
@@ -10,7 +13,6 @@ use super::connection::{Connection, Opener};
 use super::event::ServerKey;
 use super::late::Late;
 use super::listing::Listing;
-use super::subscriptions::Watch;
 use crate::relay;
 use crate::relay::Relay;
 use crate::restart::Restart;
@@ -54,6 +56,45 @@ pub(super) enum MemberState {
     Running(Box<Connection>),
     /// Only the end of the server is awaited.
     Stopping,
+}
+
+/// What clients have subscribed to at one server.
+#[derive(Debug, Default)]
+pub(super) struct Watch {
+    pub(super) uris: Watched,
+    /// The subscription that is in effect.
+    pub(super) current: Option<SubscriptionKey>,
+    /// The subscription that replaces `current`, until the server has acknowledged it.
+    pub(super) next: Option<SubscriptionKey>,
+    /// The resources that the server notifies of.
+    pub(super) in_effect: BTreeSet<Arc<str>>,
+    /// The subscription must be replaced.
+    pub(super) is_outdated: bool,
+    /// The server has not acknowledged its subscription in time: subscriptions of the client do not wait for it.
+    pub(super) is_overdue: bool,
+}
+
+impl Watch {
+    pub(super) fn uris(&self) -> Vec<Arc<str>> {
+        self.uris.iter().cloned().collect()
+    }
+
+    /// The client has subscribed to a resource of this server in its session.
+    pub(super) fn insert(&mut self, uri: &str) {
+        if self.uris.has_room_for(uri) {
+            self.uris.insert(uri.into());
+        }
+    }
+
+    /// Whether the client has subscribed to a resource of this server.
+    pub(super) fn contains(&self, uri: &str) -> bool {
+        self.uris.contains(uri)
+    }
+
+    pub(super) fn remove(&mut self, uri: &str) {
+        self.uris.remove(uri);
+        self.in_effect.remove(uri);
+    }
 }
 
 impl Member {

@@ -5,7 +5,6 @@
 //! subscribed to. When that changes, another subscription replaces it.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use mcp_proto::client::SubscriptionKey;
 use mcp_proto::server::SubscriptionChange;
@@ -16,46 +15,6 @@ use super::connection::Opener;
 use super::event::ServerKey;
 use super::member::MemberState;
 use super::{Aggregate, AggregateTimer};
-use crate::relay::Watched;
-
-/// What clients have subscribed to at one server.
-#[derive(Debug, Default)]
-pub(super) struct Watch {
-    uris: Watched,
-    /// The subscription that is in effect.
-    current: Option<SubscriptionKey>,
-    /// The subscription that replaces `current`, until the server has acknowledged it.
-    next: Option<SubscriptionKey>,
-    /// The resources that the server notifies of.
-    in_effect: BTreeSet<Arc<str>>,
-    /// The subscription must be replaced.
-    is_outdated: bool,
-    /// The server has not acknowledged its subscription in time: subscriptions of the client do not wait for it.
-    is_overdue: bool,
-}
-
-impl Watch {
-    pub(super) fn uris(&self) -> Vec<Arc<str>> {
-        self.uris.iter().cloned().collect()
-    }
-
-    /// The client has subscribed to a resource of this server in its session.
-    pub(super) fn insert(&mut self, uri: &str) {
-        if self.uris.has_room_for(uri) {
-            self.uris.insert(uri.into());
-        }
-    }
-
-    /// Whether the client has subscribed to a resource of this server.
-    pub(super) fn contains(&self, uri: &str) -> bool {
-        self.uris.contains(uri)
-    }
-
-    pub(super) fn remove(&mut self, uri: &str) {
-        self.uris.remove(uri);
-        self.in_effect.remove(uri);
-    }
-}
 
 impl Aggregate {
     /// Handles the changes of the client's subscriptions that are not bound to a session. Returns whether there were any.

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use mcp_proto::{Limits, ProtocolVersion, client, server};
 
-use super::cold_start::KnownServer;
 use super::filter::Filter;
+use super::known_server::KnownServer;
 use super::pinning::Pinning;
 
 /// The configuration of a relay. Each field may be set separately.

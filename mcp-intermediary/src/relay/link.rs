@@ -7,16 +7,20 @@ use std::time::Duration;
 
 use mcp_proto::client::{ClientTransport, SubscriptionKey};
 use mcp_proto::server::{Server, ServerTransport, SubscriptionChange};
-use mcp_proto::{Instant, Json, Load, ProtocolVersion, SessionKey};
+use mcp_proto::spec::List;
+use mcp_proto::{Instant, Json, Load, Method, Notification, ProtocolVersion, SessionKey, Ticket, TicketKey};
 
-use super::Config;
-use super::cold_start::ColdStart;
+use super::known_server::KnownServer;
 use super::legacy_client::LegacyClient;
 use super::modern_client::ModernClient;
-use super::opening::Opening;
 use super::policy::Policy;
-use super::sides::Sides;
+use super::sides::{Connection, Sides};
 use super::upstream::Upstream;
+use super::{Config, convert};
+
+/// How long a request waits for the server at most after `initialize` was answered in its place. Clients give up after a
+/// minute.
+const WAIT: Duration = Duration::from_secs(50);
 
 /// How one client is joined to the server that it uses.
 pub(crate) struct Link {
@@ -29,19 +33,6 @@ pub(crate) struct Link {
     connection: Connection,
     /// The server is known to begin with `initialize`.
     is_legacy_server: bool,
-}
-
-/// How the client of a link is connected, and whether it is alone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Connection {
-    /// On a byte stream. The server has no other clients.
-    Stream,
-    /// Over HTTP, where each request has its exchange. The server has no other clients.
-    Session,
-    /// Over HTTP, and the server has other clients.
-    SharingSession,
-    /// There are many clients over HTTP, whose requests belong to no session.
-    Requests,
 }
 
 /// How a link joins the two sides.
@@ -70,13 +61,115 @@ pub(crate) struct Joined<'l, S: ServerTransport, T: ClientTransport> {
     pub(super) is_legacy_server: bool,
 }
 
-impl Connection {
-    /// Whether the server has several clients.
-    pub(super) const fn is_shared(self) -> bool {
-        match self {
-            Self::Stream | Self::Session => false,
-            Self::SharingSession | Self::Requests => true,
+/// The state of the opening.
+#[derive(Debug)]
+pub(super) enum Opening {
+    /// The client has sent nothing.
+    Awaited,
+    /// The client's `initialize` was sent to the server.
+    Sent { ticket: Ticket, params: Json },
+    /// A person signs in, and the client's `initialize` was answered in the place of the server.
+    Answered(EarlyAnswer),
+    /// The opening failed and the client received an error. The connection is retried in the background.
+    Failed { params: Json },
+    /// The retry in the background succeeded. If the client sends `initialize` again, this is the answer.
+    Prepared { params: Json, version: ProtocolVersion, result: Json },
+    /// The client is modern. Its requests are held until the era of the server is known.
+    Discovering { asked: Json, held: Vec<HeldRequest> },
+}
+
+/// A request of the client that is held.
+#[derive(Debug)]
+pub(super) struct HeldRequest {
+    pub(super) ticket: Ticket,
+    pub(super) method: Method,
+    pub(super) params: Option<Json>,
+}
+
+impl Opening {
+    /// The requests that are held until the era of the server is known.
+    pub(super) fn load(&self) -> Load {
+        let mut load = Load::default();
+        let Self::Discovering { held, .. } = self else { return load };
+        load.waiting = held.len();
+        load.held = held.iter().filter_map(|held| held.params.as_ref()).map(Json::len).sum();
+        load
+    }
+
+    /// The client has cancelled a request, which may be held.
+    pub(super) fn on_cancelled(&mut self, ticket: TicketKey) {
+        if let Self::Discovering { held, .. } = self {
+            held.retain(|held| held.ticket.key() != ticket);
         }
+    }
+}
+
+/// The state of the cold start.
+#[derive(Debug)]
+pub(super) struct ColdStart {
+    pub(super) known: Option<KnownServer>,
+    pub(super) answer_after: Duration,
+    /// How long a request waits for the server after such an answer.
+    pub(super) wait: Duration,
+    /// When the client's `initialize` is answered in the place of the server.
+    pub(super) answer_at: Option<Instant>,
+    /// The client has declared that it opens URLs (`elicitation.url`).
+    pub(super) opens_urls: bool,
+    /// The client accepts requests.
+    pub(super) is_initialized: bool,
+    /// The URL that the client is to open once it accepts requests.
+    pub(super) url: Option<Box<str>>,
+}
+
+/// An answer to `initialize` in the place of the server.
+#[derive(Debug)]
+pub(super) struct EarlyAnswer {
+    /// The capabilities that the client was given.
+    pub(super) capabilities: Json,
+    /// `notifications/initialized`, once the client has sent it.
+    pub(super) initialized: Option<Notification>,
+}
+
+impl ColdStart {
+    pub(super) fn new(config: &Config) -> Self {
+        let wait = WAIT.min(config.request_timeout);
+        Self {
+            known: config.opening.clone(),
+            answer_after: config.answer_after,
+            wait,
+            answer_at: None,
+            opens_urls: false,
+            is_initialized: false,
+            url: None,
+        }
+    }
+
+    /// The client has sent `initialize` with these parameters.
+    pub(super) fn on_initialize(&mut self, params: &Json) {
+        let declared = params.first_member("capabilities").and_then(|own| own.first_member("elicitation"));
+        self.opens_urls = declared.and_then(|elicitation| elicitation.first_member("url")).is_some();
+        self.is_initialized = false;
+    }
+
+    /// The answer to `initialize` with these parameters.
+    pub(super) fn answer(&self, params: &Json) -> Json {
+        let newest = || Json::from(ProtocolVersion::LATEST_LEGACY.as_str());
+        let asked = params.first_member("protocolVersion").unwrap_or_else(newest);
+        if let Some(known) = &self.known {
+            return known.to_legacy(&asked);
+        }
+        let changes = Json::empty_object().with_member("listChanged", &Json::from(true));
+        let add = |capabilities: Json, list: &List| capabilities.with_member(list.capability(), &changes);
+        let capabilities = List::ALL.iter().fold(Json::empty_object(), add);
+        let result = Json::empty_object().with_member("protocolVersion", &asked);
+        result.with_member("capabilities", &capabilities).with_member("serverInfo", &convert::unknown())
+    }
+}
+
+impl EarlyAnswer {
+    /// The client has sent `notifications/initialized`.
+    pub(super) fn on_initialized(&mut self, params: Option<Json>) {
+        self.initialized = Some(Notification { method: Method::INITIALIZED, params });
     }
 }
 

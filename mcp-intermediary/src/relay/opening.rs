@@ -1,61 +1,18 @@
 //! How a relay opens both connections: it forwards the client's first message unchanged, and the server's answer shows
 //! whether the server is of the same era.
 
-use mcp_proto::client::{self, Client, ClientTransport, Unavailable};
+use mcp_proto::client::{self, ClientTransport, Unavailable};
 use mcp_proto::server::ServerTransport;
 use mcp_proto::spec::Era;
 use mcp_proto::spec::meta::{LOG_LEVEL, SERVER_INFO};
-use mcp_proto::{ErrorObject, Instant, Json, Load, Method, ProtocolVersion, Ticket, TicketKey, code};
+use mcp_proto::{ErrorObject, Instant, Json, Method, ProtocolVersion, Ticket, code};
 
-use super::cold_start::EarlyAnswer;
 use super::legacy_client::LegacyClient;
-use super::link::{Joined, Path};
+use super::link::{HeldRequest, Joined, Opening, Path};
 use super::modern_client::ModernClient;
 use super::owner::Owner;
+use super::upstream::identify_legacy;
 use super::{Event, convert};
-
-/// The state of the opening.
-#[derive(Debug)]
-pub(super) enum Opening {
-    /// The client has sent nothing.
-    Awaited,
-    /// The client's `initialize` was sent to the server.
-    Sent { ticket: Ticket, params: Json },
-    /// A person signs in, and the client's `initialize` was answered in the place of the server.
-    Answered(EarlyAnswer),
-    /// The opening failed and the client received an error. The connection is retried in the background.
-    Failed { params: Json },
-    /// The retry in the background succeeded. If the client sends `initialize` again, this is the answer.
-    Prepared { params: Json, version: ProtocolVersion, result: Json },
-    /// The client is modern. Its requests are held until the era of the server is known.
-    Discovering { asked: Json, held: Vec<HeldRequest> },
-}
-
-/// A request of the client that is held.
-#[derive(Debug)]
-pub(super) struct HeldRequest {
-    ticket: Ticket,
-    method: Method,
-    params: Option<Json>,
-}
-
-impl Opening {
-    /// The requests that are held until the era of the server is known.
-    pub(super) fn load(&self) -> Load {
-        let mut load = Load::default();
-        let Self::Discovering { held, .. } = self else { return load };
-        load.waiting = held.len();
-        load.held = held.iter().filter_map(|held| held.params.as_ref()).map(Json::len).sum();
-        load
-    }
-
-    /// The client has cancelled a request, which may be held.
-    pub(super) fn on_cancelled(&mut self, ticket: TicketKey) {
-        if let Self::Discovering { held, .. } = self {
-            held.retain(|held| held.ticket.key() != ticket);
-        }
-    }
-}
 
 impl<S: ServerTransport, T: ClientTransport> Joined<'_, S, T> {
     /// Forwards the client's `initialize` and the server's answer unchanged (BR-T-09).
@@ -327,20 +284,6 @@ impl<S: ServerTransport, T: ClientTransport> Joined<'_, S, T> {
             self.sides.server.serve_requests(self.sides.owner.requesters(), config)
         };
     }
-}
-
-/// Passes on what the parameters of `initialize` state about the client, because a modern server expects it in each request.
-pub(super) fn identify_legacy<T: ClientTransport>(client: &mut Client<T>, params: &Json) {
-    let [client_info, capabilities, version] = params.first_members(["clientInfo", "capabilities", "protocolVersion"]);
-    let client_info = client_info.filter(Json::is_object).unwrap_or_else(convert::unknown);
-    let version = version.as_ref().and_then(Json::as_string);
-    let version = version.and_then(|version| ProtocolVersion::from_text(&version));
-    let capabilities = convert::capabilities_to_modern(
-        &capabilities.filter(Json::is_object).unwrap_or(Json::empty_object()),
-        version.unwrap_or(ProtocolVersion::LATEST_LEGACY),
-    );
-    // This cannot fail: both are objects.
-    let _ = client.identify(client_info, capabilities);
 }
 
 /// The parameters of `server/discover` that the request implies: its own, or parameters with the same client metadata.

@@ -10,8 +10,7 @@ use mcp_proto::{ErrorObject, Instant, Json, Method, Notification, RequestId, Req
 
 use super::Event;
 use super::in_flight::ToServer;
-use super::link::Connection;
-use super::sides::{Sides, call};
+use super::sides::{Connection, Sides, call};
 
 impl<S: ServerTransport, T: ClientTransport> Sides<'_, S, T> {
     /// Forwards a request of a modern client to a modern server: the client supplies `_meta` and input itself.

@@ -4,8 +4,7 @@ use mcp_proto::client::{self, ClientTransport, Outcome};
 use mcp_proto::server::{self, ServerTransport};
 use mcp_proto::{Failed, Instant, Json, Method, RequestKey, Ticket};
 
-use super::link::{Joined, Path};
-use super::opening::Opening;
+use super::link::{Joined, Opening, Path};
 use super::{Event, Side, legacy_client, modern_client};
 
 impl<S: ServerTransport, T: ClientTransport> Joined<'_, S, T> {

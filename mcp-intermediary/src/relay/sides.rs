@@ -11,10 +11,32 @@ use mcp_proto::{
 
 use super::Event;
 use super::in_flight::{InFlight, ToServer};
-use super::link::Connection;
 use super::owner::Owner;
 use super::possibly_open::PossiblyOpen;
 use super::upstream::Upstream;
+
+/// How the client of a link is connected, and whether it is alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Connection {
+    /// On a byte stream. The server has no other clients.
+    Stream,
+    /// Over HTTP, where each request has its exchange. The server has no other clients.
+    Session,
+    /// Over HTTP, and the server has other clients.
+    SharingSession,
+    /// There are many clients over HTTP, whose requests belong to no session.
+    Requests,
+}
+
+impl Connection {
+    /// Whether the server has several clients.
+    pub(super) const fn is_shared(self) -> bool {
+        match self {
+            Self::Stream | Self::Session => false,
+            Self::SharingSession | Self::Requests => true,
+        }
+    }
+}
 
 /// The machines of both sides, the requests in flight between them, and the queue of events, borrowed while an input is
 /// handled.

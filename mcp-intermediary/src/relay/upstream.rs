@@ -8,12 +8,11 @@ use mcp_proto::{
     TicketKey, UsageError,
 };
 
-use super::Event;
 use super::in_flight::InFlight;
-use super::opening::identify_legacy;
 use super::owner::Owner;
 use super::possibly_open::PossiblyOpen;
 use super::sides::{Reports, error_for};
+use super::{Event, convert};
 
 /// The session of a message of the server that names no request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -188,4 +187,18 @@ impl<T: ClientTransport> Upstream<T> {
         in_flight.held = self.in_flight.bytes() + self.held_lists.iter().map(|(_, list)| list.len()).sum::<usize>();
         in_flight + self.client.load()
     }
+}
+
+/// Passes on what the parameters of `initialize` state about the client, because a modern server expects it in each request.
+pub(super) fn identify_legacy<T: ClientTransport>(client: &mut Client<T>, params: &Json) {
+    let [client_info, capabilities, version] = params.first_members(["clientInfo", "capabilities", "protocolVersion"]);
+    let client_info = client_info.filter(Json::is_object).unwrap_or_else(convert::unknown);
+    let version = version.as_ref().and_then(Json::as_string);
+    let version = version.and_then(|version| ProtocolVersion::from_text(&version));
+    let capabilities = convert::capabilities_to_modern(
+        &capabilities.filter(Json::is_object).unwrap_or(Json::empty_object()),
+        version.unwrap_or(ProtocolVersion::LATEST_LEGACY),
+    );
+    // This cannot fail: both are objects.
+    let _ = client.identify(client_info, capabilities);
 }
