@@ -38,16 +38,19 @@ impl Drop for Pages {
     }
 }
 
-/// The source of a part of the command line, without its tests.
-fn source(file: &str) -> String {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../mcp-proxy/src");
-    let text = fs::read_to_string(folder.join(file)).unwrap();
+fn sources() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../mcp-proxy/src")
+}
+
+/// The source of a part of the program, without its tests.
+fn source(file: &Path) -> String {
+    let text = fs::read_to_string(file).unwrap();
     text.split("#[cfg(test)]").next().unwrap().to_owned()
 }
 
 /// The subcommands that the source of the command line declares, read without `clap`: the variants of its `enum`.
 fn subcommands() -> BTreeSet<String> {
-    let code = source("args.rs");
+    let code = source(&sources().join("args.rs"));
     let body = code.split("enum Command {\n").nth(1).unwrap().split("\n}").next().unwrap();
     let variants = body.lines().filter_map(|line| line.strip_prefix("    "));
     let variants = variants.filter(|line| line.starts_with(|first: char| first.is_ascii_uppercase()));
@@ -57,15 +60,21 @@ fn subcommands() -> BTreeSet<String> {
 /// The long options that the source of the command line declares, read without `clap`: `#[arg(long…)]`, and the name of
 /// the field unless the attribute has another.
 fn declared() -> BTreeSet<String> {
-    let files =
-        ["args.rs", "args/check_options.rs", "args/serve.rs", "hub.rs", "restrictions.rs", "sign_in/options.rs"];
-    let options: BTreeSet<_> = files.into_iter().flat_map(declared_in).collect();
+    let files = source_files(&sources());
+    let options: BTreeSet<_> = files.iter().flat_map(|file| declared_in(file)).collect();
     assert!(options.len() > 30, "{options:?}");
     options
 }
 
+/// All files of the program.
+fn source_files(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let (folders, files): (Vec<_>, Vec<_>) = entries.partition(|path| path.is_dir());
+    files.into_iter().chain(folders.iter().flat_map(|folder| source_files(folder))).collect()
+}
+
 /// Those in one file.
-fn declared_in(file: &str) -> BTreeSet<String> {
+fn declared_in(file: &Path) -> BTreeSet<String> {
     let mut options = BTreeSet::new();
     let code = source(file);
     let mut lines = code.lines().map(str::trim);
@@ -130,7 +139,7 @@ fn every_option_is_explained_in_the_documents() {
         assert!(has_word(&proxy, &option) || has_word(&gateway, &option), "{option} is in neither document");
     }
     // What only `serve` has.
-    for option in declared_in("args/serve.rs") {
+    for option in declared_in(&sources().join("args/serve.rs")) {
         assert!(has_word(&gateway, &format!("--{option}")), "--{option} is not in docs/gateway.md");
     }
 }
