@@ -29,14 +29,13 @@
 //! |---|---|
 //! | `config` | the configuration |
 //! | `event` | actions for the driver, and events |
-//! | `pool` | which backend a client uses, and when one is started and stopped |
+//! | `pool` | which backend a client uses, and when one is started and ended; this file ends those that are not used any more |
 //! | `backend` | one process, and what joins it to its clients |
 //! | `shared` | a backend that serves several sessions |
 //! | `requests` | a backend that serves stateless requests |
 //! | `shared_settings` | the log level and the subscriptions of these sessions |
 //! | `tasks` | tasks at a backend that works for everyone |
 //! | `eras` | of which era the backends of each owner are |
-//! | `restart` | pauses after backends that could not be used |
 //! | `recent` | a map of limited size |
 
 mod backend;

@@ -1,6 +1,5 @@
 //! The device grant: a person signs in on another device with a code that is shown here (RFC 8628; OA-X-08).
 
-use super::request::Codes;
 use std::time::Duration;
 
 use http::StatusCode;
@@ -9,7 +8,7 @@ use mcp_proto::auth::Secret;
 use serde::Deserialize;
 
 use super::flow::{Flow, Step};
-use super::request::{ClientRequest, Kind};
+use super::request::{ClientRequest, Codes, Kind};
 use super::{Authorizer, Timer};
 use crate::action::{Event, Lock, Waiting};
 use crate::authorization::RedirectError;

@@ -1,6 +1,5 @@
 //! Discovery: from the server to its authorization server (OA-P-01 to OA-A-06), and the fallback of 2025-03-26.
 
-use super::flow::{Discovery, Resource, Wanted};
 use std::collections::VecDeque;
 
 use bytes::Bytes;
@@ -11,7 +10,7 @@ use mcp_proto::spec::status::is_temporary;
 use mcp_proto::url::HttpUrl;
 use mcp_proto::{Instant, ProtocolVersion};
 
-use super::flow::{Flow, Found, Need, Step, Then};
+use super::flow::{Discovery, Flow, Found, Need, Resource, Step, Then, Wanted};
 use super::{Authorizer, without_query};
 use crate::action;
 use crate::action::{Event, FetchKey};

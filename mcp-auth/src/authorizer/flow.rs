@@ -1,18 +1,15 @@
 //! A flow: what it is to achieve, what it has found and holds, and what it waits for.
 
-use super::request::Signed;
-use crate::action::SignKey;
-use crate::authorization::{Attempt, RedirectError};
-use crate::client::ClientIdentity;
-use mcp_proto::auth::UnsignedJwt;
 use std::collections::{BTreeSet, VecDeque};
 
-use mcp_proto::auth::Secret;
+use mcp_proto::auth::{Secret, UnsignedJwt};
 
-use super::request::{ClientRequest, Kind};
+use super::request::{ClientRequest, Kind, Signed};
 use super::without_query;
-use crate::action::{FetchKey, Lock};
+use crate::action::{FetchKey, Lock, SignKey};
+use crate::authorization::{Attempt, RedirectError};
 use crate::callback_host::CallbackHost;
+use crate::client::ClientIdentity;
 use crate::config::Config;
 use crate::error::{FetchFailure, SignInError};
 use crate::imported::Imported;

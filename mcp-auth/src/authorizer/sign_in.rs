@@ -1,13 +1,12 @@
 //! A person signs in: the client is registered, the browser is opened, and the redirect comes back (OA-R-01 to OA-B-04).
 
-use super::flow::Awaited;
 use http::StatusCode;
 use mcp_proto::spec::status::is_temporary;
 use mcp_proto::{Excerpt, Instant, find_explanation};
 use serde::Deserialize;
 
 use super::Authorizer;
-use super::flow::{Flow, Need, Step, Then};
+use super::flow::{Awaited, Flow, Need, Step, Then};
 use super::request::{ClientRequest, DEVICE_CODE, post};
 use crate::action;
 use crate::action::{Action, Event, Lock, Waiting};

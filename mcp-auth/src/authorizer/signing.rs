@@ -1,7 +1,6 @@
 //! Signatures in requests to an authorization server: assertions of the client (OA-X-03), and proofs that it has the
 //! key of its tokens (OA-X-06, OA-X-07).
 
-use super::flow::{Part, Signing};
 use std::sync::Arc;
 
 use http::HeaderMap;
@@ -11,7 +10,7 @@ use mcp_proto::spec::header::DPOP_NONCE;
 use mcp_proto::url::HttpUrl;
 use serde::Serialize;
 
-use super::flow::{Flow, Need, Step};
+use super::flow::{Flow, Need, Part, Signing, Step};
 use super::request::{ClientRequest, MAX_RESPONSE, Signed};
 use super::{Authorizer, Timer};
 use crate::action::{Action, KeyUse, SignKey};

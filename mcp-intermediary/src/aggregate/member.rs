@@ -1,11 +1,10 @@
 //! One server of an aggregate: its configuration, and whether it is running.
 
-use crate::relay::Watched;
-use mcp_proto::client::SubscriptionKey;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use mcp_proto::client::SubscriptionKey;
 use mcp_proto::{Instant, Json, Method, ProtocolVersion, Stdio, UsageError};
 
 use super::config::ServerConfig;
@@ -14,7 +13,7 @@ use super::event::ServerKey;
 use super::late::Late;
 use super::listing::Listing;
 use crate::relay;
-use crate::relay::Relay;
+use crate::relay::{Relay, Watched};
 use crate::restart::Restart;
 
 /// One server of an aggregate.

@@ -18,23 +18,23 @@
 //! |---|---|
 //! | `exchange` | heads, bodies, responses and streams of exchanges; it knows no session |
 //! | `stream` | events of streams, their ids, and where they are kept |
-//! | `home` | sessions: in memory, in their ids, in a store, and of two endpoints |
+//! | `sessions` | sessions: in memory, in their ids, in a store, and of two endpoints |
 //!
 //! | file | what it does |
 //! |---|---|
 //! | `config` | the configuration |
 //! | `purpose` | what exchanges are for |
-//! | `admission` | decides by the head of a request what is done with it |
+//! | `plan` | decides by the head of a request what is done with it |
 //! | `post` | messages that clients post |
 //! | `stateless` | requests without a session |
 //! | `transport` | decides how a message of the server is sent: in a response, or as an event of a stream |
 
-mod admission;
 mod config;
 mod exchange;
-mod home;
+mod plan;
 mod post;
 mod purpose;
+mod sessions;
 mod stateless;
 mod stream;
 mod transport;
@@ -46,13 +46,13 @@ use bytes::Bytes;
 use exchange::annotated::AnnotatedTools;
 use exchange::refusal::{Refusal, empty};
 use exchange::{Exchanges, cors, header_check, metadata};
-use home::Arriving;
-use home::sealed::Nonce;
-use home::session::{Session, SessionKind, Sessions};
-use home::stored::work::StoreWork;
 use http::request::Parts;
 use http::{Extensions, Response, StatusCode};
 use purpose::{Asked, Exchange, Plan, Serving, StreamOf};
+use sessions::Arriving;
+use sessions::sealed::Nonce;
+use sessions::session::{Session, SessionKind, Sessions};
+use sessions::stored::work::StoreWork;
 
 pub use config::{HttpConfig, SessionMode, StoredSessions, TwoEndpoints};
 pub use exchange::ExchangeKey;
@@ -60,8 +60,8 @@ pub use exchange::access::Access;
 pub use exchange::action::HttpAction;
 pub use exchange::refusal::{refusal_reason, server_stopped, too_many_connections};
 pub use exchange::request_info::{RequestInfo, expects_continue};
-pub use home::sealed::SealedSessions;
-pub use home::snapshot::Snapshot;
+pub use sessions::sealed::SealedSessions;
+pub use sessions::snapshot::Snapshot;
 
 use super::Server;
 use super::shares::Holder;
@@ -77,9 +77,6 @@ use crate::transport::{Transport, sealed};
 
 /// Where the outputs of the transport go.
 type Output<'s> = TransportOutput<'s, Http>;
-
-/// How many unused sessions or streams are checked to find one that can be ended.
-const CANDIDATES: usize = 16;
 
 /// The HTTP transport of a server.
 pub struct Http {

@@ -1,20 +1,19 @@
 //! The configuration of a server's HTTP transport.
 
-use crate::auth::WELL_KNOWN;
-use crate::conversation::keys::InstanceId;
-use crate::server::http::exchange::access::Access;
-use crate::server::http::exchange::head::is_at;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::Response;
 use http::request::Parts;
 
-use crate::auth::{Challenge, ProtectedResource};
+use crate::auth::{Challenge, ProtectedResource, WELL_KNOWN};
+use crate::conversation::keys::InstanceId;
 use crate::error::UsageError;
 use crate::limits::InvalidLimit;
+use crate::server::http::exchange::access::Access;
+use crate::server::http::exchange::head::is_at;
 use crate::server::http::exchange::refusal::Refusal;
-use crate::server::http::home::sealed::SealedSessions;
+use crate::server::http::sessions::sealed::SealedSessions;
 use crate::spec::UnreadableId;
 
 /// Where the sessions of clients of revisions up to 2025-11-25 are. This determines which instances of a server can

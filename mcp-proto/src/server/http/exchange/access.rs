@@ -1,9 +1,8 @@
 //! Checks `Host` and `Origin` against the configured [`Access`].
 
+use http::StatusCode;
 use http::header::{HOST, ORIGIN};
 use http::request::Parts;
-
-use http::StatusCode;
 
 use crate::server::http::exchange::refusal::Refusal;
 

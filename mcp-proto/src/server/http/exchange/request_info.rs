@@ -8,7 +8,7 @@ use http::header::EXPECT;
 use http::request::Parts;
 
 use crate::auth::Challenge;
-use crate::server::http::home::sealed::Nonce;
+use crate::server::http::sessions::sealed::Nonce;
 use crate::server::principal::Principal;
 use crate::server::shares::{Holder, PeerKey};
 

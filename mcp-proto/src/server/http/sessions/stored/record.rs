@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::server::http::exchange::ExchangeKey;
-use crate::server::http::home::stored::reader::Reader;
+use crate::server::http::sessions::stored::reader::Reader;
 use crate::server::snapshot::{GetStreamPlace, Kept, SessionState, Setting};
 use crate::store::StreamId;
 

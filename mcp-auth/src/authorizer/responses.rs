@@ -1,11 +1,10 @@
 //! What follows from the responses to requests in which the client authenticates (OA-F-01 to OA-F-03).
 
-use super::request::{ClientRequest, Kind};
-
 use http::response;
 use mcp_proto::Instant;
 
 use super::flow::{Flow, Step, Then};
+use super::request::{ClientRequest, Kind};
 use super::{Authorizer, without_query};
 use crate::action::Lock;
 use crate::error::{FetchFailure, SignInError};

@@ -1,6 +1,5 @@
 //! Sessions, which are found by their ids and bound to their principals.
 
-use crate::server::http::purpose::{Exchange, StreamOf};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,8 +8,9 @@ use http::Extensions;
 
 use crate::Instant;
 use crate::conversation::keys::SessionKey;
-use crate::server::http::home::sealed::{EndedSessions, Nonce};
-use crate::server::http::home::stored::record::StoredSession;
+use crate::server::http::purpose::{Exchange, StreamOf};
+use crate::server::http::sessions::sealed::{EndedSessions, Nonce};
+use crate::server::http::sessions::stored::record::StoredSession;
 use crate::server::http::stream::Stream;
 use crate::server::http::{ExchangeKey, RequestInfo};
 use crate::server::principal::Principal;

@@ -3,8 +3,6 @@
 //!
 //! If no instance adds to the stream of a request any more, its requests are answered with errors.
 
-use crate::server::http::home::stored::reader::{Reader, Start, TakesOver};
-use crate::server::http::purpose::StreamOf;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -13,9 +11,10 @@ use bytes::Bytes;
 use crate::conversation::keys::SessionKey;
 use crate::jsonrpc::{ErrorObject, Message, RequestId, Response};
 use crate::server::http::exchange::refusal::Refusal;
-use crate::server::http::home::stored::instances::Notice;
-use crate::server::http::home::stored::pending::Pending;
-use crate::server::http::purpose::{Asked, Exchange, Then};
+use crate::server::http::purpose::{Asked, Exchange, StreamOf, Then};
+use crate::server::http::sessions::stored::instances::Notice;
+use crate::server::http::sessions::stored::pending::Pending;
+use crate::server::http::sessions::stored::reader::{Reader, Start, TakesOver};
 use crate::server::http::stream::label::Label;
 use crate::server::http::{ExchangeKey, Http, HttpTimer, Output, RequestInfo};
 use crate::spec::code;

@@ -1,7 +1,6 @@
 //! Streams that clients open by GET: the GET stream of a session, a resumed one, and that of a two-endpoint
 //! session.
 
-use crate::server::http::purpose::StreamOf;
 use bytes::Bytes;
 use http::Extensions;
 
@@ -9,9 +8,10 @@ use crate::Instant;
 use crate::conversation::keys::SessionKey;
 use crate::conversation::outcome::CloseReason;
 use crate::server::http::exchange::refusal::Refusal;
-use crate::server::http::home::session::{Session, SessionKind};
-use crate::server::http::purpose::Exchange;
-use crate::server::http::{CANDIDATES, ExchangeKey, Http, HttpStep, Output, RequestInfo, Stage};
+use crate::server::http::purpose::{Exchange, StreamOf};
+use crate::server::http::sessions::CANDIDATES;
+use crate::server::http::sessions::session::{Session, SessionKind};
+use crate::server::http::{ExchangeKey, Http, HttpStep, Output, RequestInfo, Stage};
 use crate::server::shares::Holder;
 use crate::server::transport::Inbound;
 use crate::spec::UnreadableId;

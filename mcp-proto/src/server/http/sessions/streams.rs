@@ -3,8 +3,8 @@
 use bytes::Bytes;
 
 use crate::conversation::keys::SessionKey;
-use crate::server::http::home::session::SessionKind;
 use crate::server::http::purpose::{Exchange, StreamOf};
+use crate::server::http::sessions::session::SessionKind;
 use crate::server::http::stream::Stream;
 use crate::server::http::stream::appending::Appending;
 use crate::server::http::stream::label::Label;

@@ -9,7 +9,6 @@
 //!                          └──── Load ◀─────┘
 //! ```
 
-use crate::server::snapshot::SessionState;
 use bytes::Bytes;
 use http::Response;
 
@@ -17,12 +16,12 @@ use crate::conversation::keys::SessionKey;
 use crate::conversation::outcome::CloseReason;
 use crate::server::http::exchange::ExchangeKey;
 use crate::server::http::exchange::refusal::Refusal;
-use crate::server::http::home::stored::instances::Notice;
-use crate::server::http::home::stored::pending::{Pending, TOUCHES};
-use crate::server::http::home::stored::record::{Change, Saving, What, applied};
 use crate::server::http::purpose::{Asked, Exchange, Then};
+use crate::server::http::sessions::stored::instances::Notice;
+use crate::server::http::sessions::stored::pending::{Pending, TOUCHES};
+use crate::server::http::sessions::stored::record::{Change, Saving, What, applied};
 use crate::server::http::{Http, HttpStep, HttpTimer, Output};
-use crate::server::snapshot::GetStreamPlace;
+use crate::server::snapshot::{GetStreamPlace, SessionState};
 use crate::server::transport::Inbound;
 use crate::store::{Record, StoreAction, StoreResult};
 

@@ -3,13 +3,13 @@
 //! | file | what it does |
 //! |---|---|
 //! | `pending` | actions of the store whose results are awaited |
-//! | `work` | carries them out, and finds what waits for them |
+//! | `work` | passes them to the store, and their results to what waits for them |
 //! | `lookup` | how a request finds its session, and how sessions end |
 //! | `record`, `saving` | the record of a session; its changes, and the responses that wait for them |
-//! | `append` | events of requests that are served here, which are stored, then written |
+//! | `append` | messages for the streams of requests that are served here: stored, then written |
 //! | `reader`, `read` | streams that are read from the store for clients |
-//! | `get_stream` | the GET stream of a session |
-//! | `instances` | messages between instances |
+//! | `get_stream` | messages for the GET stream of a session, which another instance may have |
+//! | `instances` | what instances report to each other, and messages of clients for another one |
 //! | `task_requests` | requests about tasks of another instance |
 
 pub(crate) mod append;

@@ -3,16 +3,15 @@
 //!
 //! The record of the session names the reading instance ([`GetStreamPlace`]), so that the others notify it of new messages.
 
-use crate::server::http::exchange::refusal::Refusal;
-use crate::server::http::purpose::StreamOf;
 use bytes::Bytes;
 
 use crate::conversation::keys::{InstanceId, SessionKey};
-use crate::server::http::home::stored::instances::Notice;
-use crate::server::http::home::stored::pending::Pending;
-use crate::server::http::home::stored::reader::{Reader, TakesOver};
-use crate::server::http::home::stored::record::What;
-use crate::server::http::purpose::{Exchange, Then};
+use crate::server::http::exchange::refusal::Refusal;
+use crate::server::http::purpose::{Exchange, StreamOf, Then};
+use crate::server::http::sessions::stored::instances::Notice;
+use crate::server::http::sessions::stored::pending::Pending;
+use crate::server::http::sessions::stored::reader::{Reader, TakesOver};
+use crate::server::http::sessions::stored::record::What;
 use crate::server::http::{ExchangeKey, Http, Output, RequestInfo};
 use crate::server::snapshot::GetStreamPlace;
 use crate::store::{After, StoreAction, StoreResult, StreamId};

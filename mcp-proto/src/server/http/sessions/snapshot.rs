@@ -9,7 +9,7 @@ use crate::Instant;
 use crate::conversation::keys::SessionKey;
 use crate::error::UsageError;
 use crate::server::Server;
-use crate::server::http::home::session::Session;
+use crate::server::http::sessions::session::Session;
 use crate::server::http::{Http, HttpTimer, SessionMode};
 use crate::server::principal::Principal;
 use crate::server::shares::Holder;

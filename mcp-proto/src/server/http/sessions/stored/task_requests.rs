@@ -12,16 +12,15 @@
 //! The tasks of an instance that has ended are lost: the instance that receives the request handles it, and has no such
 //! task.
 
-use crate::server::http::exchange::refusal::Refusal;
 use bytes::Bytes;
 use http::{Response, StatusCode};
 
 use crate::conversation::keys::InstanceId;
 use crate::json::Json;
 use crate::jsonrpc::{Message, Request};
-use crate::server::http::exchange::refusal::{empty, json};
-use crate::server::http::home::stored::pending::Pending;
+use crate::server::http::exchange::refusal::{Refusal, empty, json};
 use crate::server::http::purpose::{Asked, Exchange, Opening};
+use crate::server::http::sessions::stored::pending::Pending;
 use crate::server::http::{ExchangeKey, Http, HttpAction, Output, Stage};
 use crate::server::principal::Principal;
 use crate::server::snapshot::hex;

@@ -1,25 +1,25 @@
 //! Sessions over HTTP: how they are opened, found and ended, wherever their state is.
 //!
+//! How a session is opened and ended, at the limit and after its idle time, is in this file.
+//!
 //! | file | what it does |
 //! |---|---|
 //! | `session` | sessions by their ids, and what is stored for each |
-//! | `admission` | which session a request names, and what it does there |
+//! | `named_session` | which session a request names, and what it does there |
 //! | `streams` | the streams of a session, and how messages are written to them |
 //! | `get` | streams that clients open by GET |
 //! | `sealed` | sessions whose ids contain their state |
 //! | `stored` | sessions in a store that instances share |
 //! | `snapshot` | sessions as values |
 
-pub(crate) mod admission;
 pub(crate) mod get;
+pub(crate) mod named_session;
 pub(crate) mod sealed;
 pub(crate) mod session;
 pub(crate) mod snapshot;
 pub(crate) mod stored;
 pub(crate) mod streams;
 
-use crate::json::Json;
-use crate::server::transport::ReplyTo;
 use http::StatusCode;
 use http::request::Parts;
 
@@ -28,6 +28,7 @@ use self::session::SessionKind;
 use self::stored::record::StoredSession;
 use crate::conversation::keys::{InstanceId, SessionKey};
 use crate::conversation::outcome::CloseReason;
+use crate::json::Json;
 use crate::server::http::config::SessionMode;
 use crate::server::http::exchange::refusal::Refusal;
 use crate::server::http::exchange::request_info::RequestInfo;
@@ -35,7 +36,7 @@ use crate::server::http::exchange::{ExchangeKey, head, header_check};
 use crate::server::http::{Http, HttpStep, HttpTimer, Output, Stage};
 use crate::server::shares::Holder;
 use crate::server::snapshot::SessionState;
-use crate::server::transport::Inbound;
+use crate::server::transport::{Inbound, ReplyTo};
 use crate::spec::header::SESSION_ID;
 
 /// How many unused sessions or streams are checked to find one that can be ended.

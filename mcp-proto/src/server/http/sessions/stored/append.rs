@@ -5,14 +5,13 @@
 //!                                      └───▶ the instances that read the stream for a client read again
 //! ```
 
-use crate::server::http::stream::appending::{Appending, InFlight};
-
 use bytes::Bytes;
 
 use crate::conversation::keys::{InstanceId, SessionKey};
-use crate::server::http::home::stored::instances::Notice;
-use crate::server::http::home::stored::pending::{Pending, TOUCHES};
 use crate::server::http::purpose::Exchange;
+use crate::server::http::sessions::stored::instances::Notice;
+use crate::server::http::sessions::stored::pending::{Pending, TOUCHES};
+use crate::server::http::stream::appending::{Appending, InFlight};
 use crate::server::http::stream::id_text;
 use crate::server::http::{ExchangeKey, Http, HttpAction, HttpTimer, Output};
 use crate::sse::{EventId, EventName, encode_event};

@@ -1,12 +1,12 @@
-//! Actions of the store whose results are awaited.
+//! Passes actions to the store, and their results to what waits for them.
 
-use crate::server::http::home::stored::pending::Pending;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::Instant;
-use crate::server::http::home::stored::reader::Reader;
-use crate::server::http::home::stored::task_requests::TaskRequest;
+use crate::server::http::sessions::stored::pending::Pending;
+use crate::server::http::sessions::stored::reader::Reader;
+use crate::server::http::sessions::stored::task_requests::TaskRequest;
 use crate::server::http::{ExchangeKey, Http, HttpAction, HttpTimer, Output};
 use crate::store::{StoreAction, StoreKey, StoreResult};
 

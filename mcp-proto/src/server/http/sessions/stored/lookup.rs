@@ -7,11 +7,6 @@
 //!                           response ◀── Done ── Save, Forget ◀── Storing
 //! ```
 
-use crate::json::Json;
-use crate::server::http::exchange::head;
-use crate::server::http::home::Arriving;
-use crate::server::http::home::stored::pending::TOUCHES;
-use crate::server::snapshot::{GetStreamPlace, Kept};
 use std::sync::Arc;
 
 use http::StatusCode;
@@ -19,16 +14,18 @@ use http::request::Parts;
 
 use crate::conversation::keys::SessionKey;
 use crate::conversation::outcome::CloseReason;
-use crate::server::http::exchange::header_check;
+use crate::json::Json;
 use crate::server::http::exchange::refusal::{Refusal, empty};
-use crate::server::http::home::session::SessionKind;
-use crate::server::http::home::stored::instances::Notice;
-use crate::server::http::home::stored::pending::Pending;
-use crate::server::http::home::stored::record::StoredSession;
+use crate::server::http::exchange::{head, header_check};
 use crate::server::http::purpose::{Asked, Exchange, Then};
+use crate::server::http::sessions::Arriving;
+use crate::server::http::sessions::session::SessionKind;
+use crate::server::http::sessions::stored::instances::Notice;
+use crate::server::http::sessions::stored::pending::{Pending, TOUCHES};
+use crate::server::http::sessions::stored::record::StoredSession;
 use crate::server::http::{ExchangeKey, Http, HttpStep, HttpTimer, Output, Plan, RequestInfo, Stage};
 use crate::server::principal::Principal;
-use crate::server::snapshot::SessionState;
+use crate::server::snapshot::{GetStreamPlace, Kept, SessionState};
 use crate::server::transport::Inbound;
 use crate::spec::header::SESSION_ID;
 use crate::store::{LAST_NUMBER, Record, StoreAction, StoreKey, StoreResult};
