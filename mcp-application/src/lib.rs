@@ -46,7 +46,7 @@
 //! | [`Running`], [`ChangeReceiver`] | what a server and its clones share, and who receives the changes that are published |
 //! | [`Publisher`], [`Publishers`] | the servers to whose clients changes of a router are published |
 //! | [`TaskRuns`], [`TaskEffect`] | the tasks of a server, and the functions that work on them |
-//! | [`SharedTaskRuns`], [`AttendedRuns`] | the same behind a lock, with the publishers of their changes |
+//! | [`SharedTaskRuns`], [`RouterTasks`] | the same behind a lock, with the publishers of their changes |
 //! | [`TaskCaller`], [`CallSender`] | the client whose call is a task |
 //! | [`TaskInput`], [`TaskInputs`] | input that such a function needs from the client, one or several at one time |
 //! | [`not_read`] | the error of a client that does not read |
@@ -60,7 +60,6 @@
 #![warn(clippy::indexing_slicing)]
 
 mod accept;
-mod attended_runs;
 mod authenticated;
 mod change;
 mod child_end;
@@ -86,6 +85,7 @@ mod proxy_exceptions;
 mod publishers;
 pub mod router;
 mod running;
+mod shared_task_runs;
 #[cfg(feature = "skills")]
 pub mod skills;
 mod start;
@@ -97,7 +97,6 @@ mod task_runs;
 mod typed_params;
 
 pub use accept::may_accept_later;
-pub use attended_runs::{AttendedRuns, SharedTaskRuns};
 pub use authenticated::Authenticated;
 pub use change::Change;
 pub use child_end::{ChildEnd, LAST_OUTPUT_TIMEOUT};
@@ -126,6 +125,7 @@ pub use progress::{ProgressBytes, ProgressQueue};
 pub use proxy_exceptions::ProxyExceptions;
 pub use publishers::{Publisher, Publishers};
 pub use running::{ChangeReceiver, Running};
+pub use shared_task_runs::{RouterTasks, SharedTaskRuns};
 pub use start::not_started;
 pub use state::StateKeys;
 pub use task_call::{TaskCall, TaskStep};

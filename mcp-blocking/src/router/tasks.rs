@@ -97,12 +97,12 @@ impl TaskRunner {
         let outcome = change(&mut state.runs);
         carry_out(&mut state.runs);
         let mut started = Ok(());
-        if state.is_neglected() {
+        if state.needs_driver() {
             let runner = Arc::clone(self);
             // The new thread first waits for the lock that is held here.
             let attend = move || runner.attend();
             started = thread::Builder::new().name("mcp-tasks".to_owned()).spawn(attend).map(drop);
-            state.is_attended = started.is_ok();
+            state.has_driver = started.is_ok();
         }
         drop(state);
         self.changed.notify_one();
@@ -127,7 +127,7 @@ impl TaskRunner {
                 continue;
             }
             let Some(due) = state.runs.poll_timeout() else {
-                state.is_attended = false;
+                state.has_driver = false;
                 return;
             };
             let time = due.saturating_duration_since(now()).min(LONGEST_TIMEOUT);

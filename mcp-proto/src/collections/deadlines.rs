@@ -27,13 +27,13 @@ use crate::Instant;
 #[derive(Debug)]
 pub struct Deadlines<K> {
     by_key: BTreeMap<K, Instant>,
-    /// Each deadline of `by_key`, and earlier ones of the same timers that are not removed yet. The first one is never such
-    /// a rest, and there are at most as many rests as `RESTS` and the timers together.
+    /// Each deadline of `by_key`, and outdated ones, whose timers were set again or cleared. The first one is not outdated,
+    /// and there are at most as many outdated ones as timers, and [`OUTDATED`] more.
     by_time: BinaryHeap<Reverse<(Instant, K)>>,
 }
 
-/// How many rests there may be beside few timers.
-const RESTS: usize = 16;
+/// How many outdated deadlines there may be beside few timers.
+const OUTDATED: usize = 16;
 
 impl<K: Ord + Clone> Default for Deadlines<K> {
     fn default() -> Self {
@@ -54,23 +54,23 @@ impl<K: Ord + Clone> Deadlines<K> {
             return;
         }
         self.by_time.push(Reverse((at, key)));
-        if self.by_time.len() > 2 * self.by_key.len() + RESTS {
+        if self.by_time.len() > 2 * self.by_key.len() + OUTDATED {
             self.by_time.clear();
             self.by_time.extend(self.by_key.iter().map(|(key, at)| Reverse((*at, key.clone()))));
         }
-        self.remove_rests();
+        self.remove_outdated();
     }
 
     /// Removes a timer.
     #[expect(clippy::needless_pass_by_value, reason = "nearly all keys are `Copy`")]
     pub fn clear(&mut self, key: K) {
         if self.by_key.remove(&key).is_some() {
-            self.remove_rests();
+            self.remove_outdated();
         }
     }
 
-    /// Removes the first deadlines that are not those of their timers any more.
-    fn remove_rests(&mut self) {
+    /// Removes outdated deadlines from the front.
+    fn remove_outdated(&mut self) {
         while let Some(Reverse((at, key))) = self.by_time.peek() {
             if self.by_key.get(key) == Some(at) {
                 return;
@@ -125,7 +125,7 @@ impl<K: Ord + Clone> Deadlines<K> {
         }
         let Reverse((_, key)) = self.by_time.pop()?;
         self.by_key.remove(&key);
-        self.remove_rests();
+        self.remove_outdated();
         Some(key)
     }
 }
@@ -142,7 +142,7 @@ mod tests {
         for step in 0..10_000 {
             timers.set(step % 3, Instant::START + Duration::from_secs(100 + step % 7));
             timers.set(9, Instant::START);
-            assert!(timers.by_time.len() <= 2 * timers.len() + RESTS + 1, "{}", timers.by_time.len());
+            assert!(timers.by_time.len() <= 2 * timers.len() + OUTDATED + 1, "{}", timers.by_time.len());
         }
         timers.clear_all();
         assert!(timers.is_empty() && timers.next().is_none());

@@ -33,7 +33,7 @@ impl<T: ServerTransport> Server<T> {
         call(transport, &mut TransportOutput { out, inbound, timers, now })
     }
 
-    /// Tells the transport what has become of a session, or of the server.
+    /// Notifies the transport of what has become of a session, or of the server.
     pub(super) fn notice(&mut self, notice: TransportNotice<'_>, now: Instant) {
         self.with_transport(now, |transport, output| transport.on_notice(notice, output));
     }

@@ -5,7 +5,7 @@ use super::session::{InboundRequest, Phase, Session, Source};
 use super::shared::Shared;
 use super::snapshot::Setting;
 use super::subscriptions::uri_of;
-use super::transport::{Kind, ReplyTo, ServerTransport, TransportNotice, Written};
+use super::transport::{Kind, ReplyTo, ServerTransport, ToWrite, TransportNotice};
 use super::{Config, Event};
 use crate::conversation::outcome::Outcome;
 use crate::conversation::outgoing::Match;
@@ -346,7 +346,7 @@ impl Session {
         }
         if !self.on_bad_frame(subject, answer, reason, source, shared) && source.batch.is_none() {
             let route = self.route(source.reply_to, Kind::Refusal);
-            shared.transport.write(Written::Invalid(error), route, &mut shared.output);
+            shared.transport.write(ToWrite::Invalid(error), route, &mut shared.output);
         }
     }
 

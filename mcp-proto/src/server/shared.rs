@@ -5,7 +5,7 @@ use super::event::Event;
 use super::principal::Principal;
 use super::served_requests::ServedRequests;
 use super::subscribed::SubscribedResources;
-use super::transport::{Kind, Route, ServerTransport, TransportNotice, TransportOutput, Written};
+use super::transport::{Kind, Route, ServerTransport, ToWrite, TransportNotice, TransportOutput};
 use crate::conversation::keys::{SessionKey, TicketKey};
 use crate::conversation::outgoing;
 use crate::error::{Fault, UsageError};
@@ -167,17 +167,17 @@ impl<'s, T: ServerTransport> Shared<'s, T> {
     }
 
     pub(super) fn write(&mut self, message: &Message, route: Route) {
-        self.transport.write(Written::Message(message), route, &mut self.output);
+        self.transport.write(ToWrite::Message(message), route, &mut self.output);
     }
 
-    /// Tells the transport what has become of a session, or of the server.
+    /// Notifies the transport of what has become of a session, or of the server.
     pub(super) fn notice(&mut self, notice: TransportNotice<'_>) {
         self.transport.on_notice(notice, &mut self.output);
     }
 
     /// Ends an exchange without an answer.
     fn write_nothing(&mut self, route: Route) {
-        self.transport.write(Written::Nothing, route, &mut self.output);
+        self.transport.write(ToWrite::Nothing, route, &mut self.output);
     }
 
     /// Sends the answer to a request of the client, or an error if it finds no room; `None` if it was cancelled.
@@ -196,7 +196,7 @@ impl<'s, T: ServerTransport> Shared<'s, T> {
         let bytes = answers.iter().map(Message::payload_len).sum();
         let is_taken = self.transport.takes_answer(bytes, &mut self.output);
         let answers = if is_taken { answers } else { answers.into_iter().map(Message::overloaded).collect() };
-        self.transport.write(Written::Batch(&answers), route, &mut self.output);
+        self.transport.write(ToWrite::Batch(&answers), route, &mut self.output);
     }
 
     /// Writes a notification, or drops it if the client does not read and too much is unwritten (K1).

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 
 use super::transport::{
-    Inbound, ReplyTo, Route, Sender, ServerTimer, ServerTransport, Sharing, TransportNotice, TransportOutput, Written,
+    Inbound, ReplyTo, Route, Sender, ServerTimer, ServerTransport, Sharing, ToWrite, TransportNotice, TransportOutput,
 };
 use super::{Config, Event, Server};
 use crate::Instant;
@@ -118,12 +118,12 @@ impl ServerTransport for Stdio {
         self.unwritten().replies() < limits.queue_bytes && requests < limits.requests_in.min(limits.requests_in_total)
     }
 
-    fn write(&mut self, outgoing: Written<'_>, _route: Route, output: &mut TransportOutput<'_, Self>) {
-        match outgoing {
-            Written::Message(message) => Self::write(self, message, output.out),
-            Written::Batch(answers) => Self::write_batch(self, answers, output.out),
+    fn write(&mut self, what: ToWrite<'_>, _route: Route, output: &mut TransportOutput<'_, Self>) {
+        match what {
+            ToWrite::Message(message) => Self::write(self, message, output.out),
+            ToWrite::Batch(answers) => Self::write_batch(self, answers, output.out),
             // Without a message, there is no line.
-            Written::Nothing | Written::Invalid(_) => {}
+            ToWrite::Nothing | ToWrite::Invalid(_) => {}
         }
     }
 

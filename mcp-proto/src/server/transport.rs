@@ -112,7 +112,7 @@ pub(crate) enum Kind {
 
 /// What is written in return for a message of the client, or to it.
 #[derive(Debug, Clone, Copy)]
-pub enum Written<'m> {
+pub enum ToWrite<'m> {
     /// A message.
     Message(&'m Message),
     /// All answers to a batch together.
@@ -260,7 +260,7 @@ pub trait ServerTransport: Transport<Action: Weight> + Sized {
     fn wants_input(&self, requests: usize) -> bool;
     /// Writes to the client.
     #[doc(hidden)]
-    fn write(&mut self, outgoing: Written<'_>, route: Route, output: &mut TransportOutput<'_, Self>);
+    fn write(&mut self, what: ToWrite<'_>, route: Route, output: &mut TransportOutput<'_, Self>);
     /// Whether a request or notification with a payload of this many bytes may be sent now (K1).
     #[doc(hidden)]
     fn takes(&mut self, bytes: usize, output: &mut TransportOutput<'_, Self>) -> bool;

@@ -99,8 +99,8 @@ impl TaskRunner {
         let mut state = self.state.lock();
         let outcome = change(&mut state.runs);
         carry_out(&mut state.runs);
-        if state.is_neglected() {
-            state.is_attended = true;
+        if state.needs_driver() {
+            state.has_driver = true;
             let runner = Arc::clone(self);
             tokio::spawn(async move { runner.attend().await });
         }
@@ -118,7 +118,7 @@ impl TaskRunner {
                 carry_out(&mut state.runs);
                 let notification = state.runs.poll_notification();
                 let due = state.runs.poll_timeout();
-                state.is_attended = notification.is_some() || due.is_some();
+                state.has_driver = notification.is_some() || due.is_some();
                 (notification, state.publishers.clone(), due)
             };
             if let Some(notification) = notification {

@@ -47,8 +47,8 @@ impl ExchangeKey {
     }
 }
 
-/// What exchanges are for, which the layer above defines.
-pub(crate) trait Purpose {
+/// The types of what exchanges are for, which the layer above defines.
+pub(crate) trait ExchangeTypes {
     /// What is done with a request when its body has arrived.
     type Plan;
     /// The request that is answered by the response.
@@ -62,7 +62,7 @@ pub(crate) trait Purpose {
 }
 
 /// The state of an exchange; an answered one is removed. It has no `Debug`, because it contains headers.
-pub(crate) enum Exchange<P: Purpose> {
+pub(crate) enum Exchange<P: ExchangeTypes> {
     /// The body of the request has not arrived in full.
     Receiving { head: Box<Parts>, plan: P::Plan, info: RequestInfo, body: Vec<u8> },
     /// The answer is pending: the response may become JSON or a stream.
@@ -73,7 +73,7 @@ pub(crate) enum Exchange<P: Purpose> {
     Streaming(P::Stream),
 }
 
-impl<P: Purpose> Exchange<P> {
+impl<P: ExchangeTypes> Exchange<P> {
     /// How an error without a readable id is written for the client, if its request has not arrived in full (A28).
     pub(crate) fn unreadable_id(&self) -> UnreadableId {
         match self {
@@ -92,7 +92,7 @@ impl<P: Purpose> Exchange<P> {
 }
 
 /// The exchanges that have not ended.
-pub(crate) struct Exchanges<P: Purpose> {
+pub(crate) struct Exchanges<P: ExchangeTypes> {
     open: BTreeMap<ExchangeKey, Exchange<P>>,
     next: u64,
     /// Bytes of request bodies that have not arrived in full.
@@ -111,7 +111,7 @@ pub(crate) struct Exchanges<P: Purpose> {
     unread_timeout: Duration,
 }
 
-impl<P: Purpose> Exchanges<P> {
+impl<P: ExchangeTypes> Exchanges<P> {
     /// `allows_pages` states whether web pages of allowed origins may read responses.
     pub(crate) fn new(keep_alive: Duration, unread_timeout: Duration, allows_pages: bool) -> Self {
         Self {

@@ -7,7 +7,7 @@ use crate::conversation::keys::SessionKey;
 use crate::jsonrpc::{Frame, Message, ParseError, Request};
 use crate::server::http::exchange::header_check;
 use crate::server::http::exchange::refusal::{Refusal, empty};
-use crate::server::http::purpose::{Asked, Exchange, Opening};
+use crate::server::http::purpose::{Asked, Exchange, StreamOpening};
 use crate::server::http::sessions::session::SessionKind;
 use crate::server::http::stream::label::requests_of;
 use crate::server::http::{ExchangeKey, Http, HttpStep, Output, RequestInfo};
@@ -50,7 +50,7 @@ impl Http {
         self.sessions.authenticated(session, &info);
         let stores_events = self.config.stored().is_some() && self.config.replay > 0;
         let requests = if stores_events { requests_of(&frame) } else { Box::default() };
-        let opening = Opening { tag: info.tag(16), requests };
+        let opening = StreamOpening { tag: info.tag(16), requests };
         let waiting = Exchange::Waiting { asked: Asked::InSession(session), head, opening };
         let is_stored = self.sessions.is_stored(session);
         let frame = if is_stored { self.route_elsewhere(session, frame, output) } else { Some(frame) };
@@ -111,7 +111,7 @@ impl Http {
                 return self.exchanges.refuse(exchange, refusal, header_check::unreadable_id(&head.headers), output);
             }
         };
-        let opening = Opening { tag: info.tag(16), ..Opening::default() };
+        let opening = StreamOpening { tag: info.tag(16), ..StreamOpening::default() };
         self.insert_exchange(exchange, Exchange::Waiting { asked: Asked::Opening(session), head, opening });
         let request = Some((request, exchange.to_reply()));
         output.inbound.push_back(Inbound::Opened { session, request });

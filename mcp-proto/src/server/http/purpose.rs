@@ -5,15 +5,15 @@ use http::Response;
 
 use crate::conversation::keys::{InstanceId, SessionKey};
 use crate::jsonrpc::RequestId;
-use crate::server::http::exchange::{self, ExchangeKey, Purpose};
+use crate::server::http::exchange::{self, ExchangeKey, ExchangeTypes};
 
 /// A request at a server.
 pub(crate) enum Serving {}
 
-impl Purpose for Serving {
+impl ExchangeTypes for Serving {
     type Plan = Plan;
     type Asked = Asked;
-    type Opening = Opening;
+    type Opening = StreamOpening;
     type Then = Then;
     type Stream = StreamOf;
 }
@@ -63,7 +63,7 @@ impl Plan {
 
 /// What the response to a request of a session needs if it becomes a stream.
 #[derive(Default)]
-pub(crate) struct Opening {
+pub(crate) struct StreamOpening {
     /// The tag in the ids of its events.
     pub(crate) tag: u64,
     /// The ids of the requests in the body, if another instance may have to answer them.

@@ -8,7 +8,7 @@ use http::{HeaderMap, StatusCode};
 use crate::jsonrpc::{Frame, Message, ParseError, Response};
 use crate::server::http::exchange::header_check;
 use crate::server::http::exchange::refusal::{Refusal, empty, json, refused};
-use crate::server::http::purpose::{Asked, Exchange, Opening, StreamOf};
+use crate::server::http::purpose::{Asked, Exchange, StreamOf, StreamOpening};
 use crate::server::http::{ExchangeKey, Http, Output, RequestInfo};
 use crate::server::transport::{Inbound, Kind, Route};
 use crate::spec::header::PROTOCOL_VERSION;
@@ -64,7 +64,7 @@ impl Http {
             info.principal().cloned(),
             &self.tools,
         );
-        let (asked, opening) = (Asked::Stateless, Opening::default());
+        let (asked, opening) = (Asked::Stateless, StreamOpening::default());
         self.insert_exchange(exchange, Exchange::Waiting { asked, head, opening });
         if request.method == Method::SUBSCRIPTIONS_LISTEN {
             self.exchanges.listens.insert(exchange, info.holder());
@@ -106,7 +106,7 @@ impl Http {
             Err(error) => return self.exchanges.refuse(exchange, Refusal::frame(&error), unreadable_id, output),
         };
         let version = self.version_of(&head.headers);
-        let (asked, opening) = (Asked::Sessionless, Opening::default());
+        let (asked, opening) = (Asked::Sessionless, StreamOpening::default());
         self.insert_exchange(exchange, Exchange::Waiting { asked, head, opening });
         let (principal, reply_to) = (info.principal().cloned(), exchange.to_reply());
         output.inbound.push_back(Inbound::Sessionless { request, version, principal, reply_to });

@@ -13,7 +13,7 @@ use crate::server::http::exchange::refusal::{Refusal, empty, json, refused};
 use crate::server::http::purpose::{Asked, Exchange};
 use crate::server::http::sessions::session::{Session, SessionKind};
 use crate::server::http::{Deferred, ExchangeKey, Http, HttpTimer, Output, Stage};
-use crate::server::transport::{Kind, ReplyTo, Route, Sender, ServerTransport, Sharing, TransportNotice, Written};
+use crate::server::transport::{Kind, ReplyTo, Route, Sender, ServerTransport, Sharing, ToWrite, TransportNotice};
 use crate::spec::header::SESSION_ID;
 use crate::spec::{SupportedVersions, UnreadableId};
 
@@ -49,12 +49,12 @@ impl ServerTransport for Http {
         true
     }
 
-    fn write(&mut self, outgoing: Written<'_>, route: Route, output: &mut Output<'_>) {
-        match outgoing {
-            Written::Message(message) => self.write_message(message, route, output),
-            Written::Batch(answers) => self.write_batch(answers, route, output),
-            Written::Nothing => self.write_nothing(route, output),
-            Written::Invalid(error) => self.write_invalid(error, route, output),
+    fn write(&mut self, what: ToWrite<'_>, route: Route, output: &mut Output<'_>) {
+        match what {
+            ToWrite::Message(message) => self.write_message(message, route, output),
+            ToWrite::Batch(answers) => self.write_batch(answers, route, output),
+            ToWrite::Nothing => self.write_nothing(route, output),
+            ToWrite::Invalid(error) => self.write_invalid(error, route, output),
         }
     }
 
@@ -88,7 +88,7 @@ impl ServerTransport for Http {
             TransportNotice::Released(session, reply_to) => self.release(session, reply_to, output),
             TransportNotice::Ended(session, reason) => self.on_ended(session, reason, output),
             TransportNotice::Published(change) if self.config.stored().is_some() => {
-                self.publish_elsewhere(change, output);
+                Self::publish_elsewhere(change, output);
             }
             TransportNotice::Published(_) => {}
             TransportNotice::ListedTools(result) => self.tools.learn(result),

@@ -13,7 +13,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 
 use crate::server::http::exchange::access::Access;
 use crate::server::http::exchange::refusal::empty;
-use crate::server::http::exchange::{ExchangeKey, Exchanges, Purpose};
+use crate::server::http::exchange::{ExchangeKey, ExchangeTypes, Exchanges};
 use crate::spec::header::{HEADERS, PARAM_PREFIX};
 use crate::spec::trace_context::{BAGGAGE, TRACEPARENT, TRACESTATE};
 
@@ -65,7 +65,7 @@ impl AllowedOrigins {
     }
 }
 
-impl<P: Purpose> Exchanges<P> {
+impl<P: ExchangeTypes> Exchanges<P> {
     /// Stores the origin of the page that sent a request, if it may read the response.
     pub(crate) fn note_origin(&mut self, exchange: ExchangeKey, head: &Parts, access: &Access) {
         let Some(origin) = head.headers.get(ORIGIN).filter(|_| self.origins.is_on) else { return };

@@ -6,14 +6,14 @@ use http::{HeaderName, HeaderValue, Response};
 
 use crate::server::http::exchange::action::HttpAction;
 use crate::server::http::exchange::refusal::Refusal;
-use crate::server::http::exchange::{Exchange, ExchangeKey, Exchanges, Purpose};
+use crate::server::http::exchange::{Exchange, ExchangeKey, ExchangeTypes, Exchanges};
 use crate::server::http::{HttpTimer, Output};
 use crate::spec::UnreadableId;
 use crate::sse::{EventName, encode_comment, encode_event};
 
 const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
-impl<P: Purpose> Exchanges<P> {
+impl<P: ExchangeTypes> Exchanges<P> {
     /// Sends the response of an exchange that was removed, or is to be.
     pub(crate) fn respond(&mut self, exchange: ExchangeKey, mut response: Response<Bytes>, output: &mut Output<'_>) {
         self.origins.allow(exchange, response.headers_mut());

@@ -15,7 +15,7 @@ use bytes::Bytes;
 use crate::Instant;
 use crate::limits::Limits;
 use crate::server::http::exchange::action::HttpAction;
-use crate::server::http::exchange::{ExchangeKey, Exchanges, Purpose};
+use crate::server::http::exchange::{ExchangeKey, ExchangeTypes, Exchanges};
 use crate::server::http::{HttpTimer, Output};
 
 /// How long an exchange must have had a large number of unwritten bytes before it may be aborted for another one.
@@ -97,7 +97,7 @@ impl Unwritten {
     }
 }
 
-impl<P: Purpose> Exchanges<P> {
+impl<P: ExchangeTypes> Exchanges<P> {
     /// Sends a chunk of a stream to the driver. A stream with too many unwritten bytes is aborted; a stream without any
     /// accepts one chunk of any size (K1).
     pub(crate) fn write_chunk(&mut self, exchange: ExchangeKey, chunk: Bytes, output: &mut Output<'_>) {

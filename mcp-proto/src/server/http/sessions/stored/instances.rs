@@ -85,11 +85,8 @@ impl Http {
         output.out.act(HttpAction::Store(StoreAction::Send { to, message }));
     }
 
-    /// Makes the other instances publish a change that the application has published here.
-    pub(crate) fn publish_elsewhere(&self, change: &ChangeNotification, output: &mut Output<'_>) {
-        if self.config.stored().is_none() {
-            return;
-        }
+    /// Makes the other instances with the store publish a change that the application has published here.
+    pub(crate) fn publish_elsewhere(change: &ChangeNotification, output: &mut Output<'_>) {
         let notification = Json::from_valid_text(Message::Notification(change.notification().clone()).to_bytes());
         let message = Json::empty_object().with_member("m", &notification).with_member("k", &"published".into());
         let message = match change.recipients() {
@@ -102,7 +99,7 @@ impl Http {
         output.out.act(HttpAction::Store(StoreAction::Send { to: None, message: message.to_bytes() }));
     }
 
-    /// Passes messages of the client on to the instances that they concern. Returns those that remain for this
+    /// Passes messages of a session in the store on to the instances that they concern. Returns those that remain for this
     /// instance; `None` if there are none.
     pub(crate) fn route_elsewhere(
         &mut self,
@@ -110,9 +107,6 @@ impl Http {
         frame: Result<Frame, ParseError>,
         output: &mut Output<'_>,
     ) -> Option<Result<Frame, ParseError>> {
-        if self.stored_at(session).is_none() {
-            return Some(frame);
-        }
         match frame {
             Ok(Frame::Single(message)) => Some(Ok(Frame::Single(self.route_message(session, message, output)?))),
             Ok(Frame::Batch(items)) => {

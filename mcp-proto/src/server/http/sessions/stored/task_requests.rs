@@ -19,7 +19,7 @@ use crate::conversation::keys::InstanceId;
 use crate::json::Json;
 use crate::jsonrpc::{Message, Request};
 use crate::server::http::exchange::refusal::{Refusal, empty, json};
-use crate::server::http::purpose::{Asked, Exchange, Opening};
+use crate::server::http::purpose::{Asked, Exchange, StreamOpening};
 use crate::server::http::sessions::stored::pending::Pending;
 use crate::server::http::{ExchangeKey, Http, HttpAction, Output, Stage};
 use crate::server::principal::Principal;
@@ -135,7 +135,7 @@ impl Http {
         }
         let exchange = self.exchanges.new_key();
         let asked = Asked::Elsewhere { instance: from, number };
-        let (head, opening) = (Box::new(http::Request::new(()).into_parts().0), Opening::default());
+        let (head, opening) = (Box::new(http::Request::new(()).into_parts().0), StreamOpening::default());
         self.insert_exchange(exchange, Exchange::Waiting { asked, head, opening });
         let meta = RequestMeta::read(request.params.as_ref());
         let principal = principal.and_then(principal_from_json);

@@ -11,18 +11,18 @@ use crate::{Publisher, Publishers, TaskRuns};
 
 /// The tasks of a router and the publishers of its servers, behind a lock. `W` and `I` are as for [`TaskRuns`], and `P` is
 /// the driver's type of publishers.
-pub struct SharedTaskRuns<W, I, P>(Mutex<AttendedRuns<W, I, P>>);
+pub struct SharedTaskRuns<W, I, P>(Mutex<RouterTasks<W, I, P>>);
 
 /// What a [`SharedTaskRuns`] contains.
 #[derive(Debug)]
 #[non_exhaustive]
-pub struct AttendedRuns<W, I, P> {
+pub struct RouterTasks<W, I, P> {
     /// The tasks.
     pub runs: TaskRuns<W, I>,
     /// The publishers of the servers that use the router.
     pub publishers: Publishers<P>,
     /// Whether the driver publishes changes and drops the tasks whose time is over.
-    pub is_attended: bool,
+    pub has_driver: bool,
 }
 
 impl<W, I, P: Publisher> SharedTaskRuns<W, I, P> {
@@ -30,7 +30,7 @@ impl<W, I, P: Publisher> SharedTaskRuns<W, I, P> {
     #[must_use]
     pub fn new(limits: TaskLimits) -> Self {
         let (runs, publishers) = (TaskRuns::new(limits), Publishers::default());
-        Self(Mutex::new(AttendedRuns { runs, publishers, is_attended: false }))
+        Self(Mutex::new(RouterTasks { runs, publishers, has_driver: false }))
     }
 
     /// A server with the router was created.
@@ -39,16 +39,16 @@ impl<W, I, P: Publisher> SharedTaskRuns<W, I, P> {
     }
 
     /// The tasks. A panic while the lock is held leaves them as they are.
-    pub fn lock(&self) -> MutexGuard<'_, AttendedRuns<W, I, P>> {
+    pub fn lock(&self) -> MutexGuard<'_, RouterTasks<W, I, P>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<W, I, P> AttendedRuns<W, I, P> {
+impl<W, I, P> RouterTasks<W, I, P> {
     /// Whether the driver must begin to publish changes and to drop tasks.
     #[must_use]
-    pub fn is_neglected(&self) -> bool {
-        !self.is_attended && (self.runs.has_notification() || self.runs.poll_timeout().is_some())
+    pub fn needs_driver(&self) -> bool {
+        !self.has_driver && (self.runs.has_notification() || self.runs.poll_timeout().is_some())
     }
 }
 
