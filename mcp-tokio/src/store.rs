@@ -84,8 +84,12 @@ pub trait Store: Send + Sync + 'static {
     /// Carries out an action of an instance. The result of one without a key is ignored.
     fn carry_out(&self, from: InstanceId, action: StoreAction) -> impl Future<Output = StoreResult> + Send;
 
-    /// Registers an instance, keeps it registered, and passes on the messages to it, until the future is dropped. It is
-    /// called again if the future ends.
+    /// Registers an instance: messages to it are kept from now on. Its first action is carried out after this has ended,
+    /// or has taken longer than [`StoredSessions::timeout`](mcp_proto::server::StoredSessions::timeout).
+    fn register(&self, instance: InstanceId) -> impl Future<Output = ()> + Send;
+
+    /// Keeps an instance registered, and passes on the messages to it, until the future is dropped. It is called again if
+    /// the future ends.
     fn attend(&self, instance: InstanceId, messages: Messages) -> impl Future<Output = ()> + Send;
 
     /// An instance has ended, after its last action. Other instances learn of it in any case, as after a crash, but later.
@@ -98,6 +102,10 @@ pub trait Store: Send + Sync + 'static {
 impl<S: Store> Store for Arc<S> {
     fn carry_out(&self, from: InstanceId, action: StoreAction) -> impl Future<Output = StoreResult> + Send {
         S::carry_out(self, from, action)
+    }
+
+    fn register(&self, instance: InstanceId) -> impl Future<Output = ()> + Send {
+        S::register(self, instance)
     }
 
     fn attend(&self, instance: InstanceId, messages: Messages) -> impl Future<Output = ()> + Send {
@@ -144,6 +152,7 @@ type Carried<'s, T> = Pin<Box<dyn Future<Output = T> + Send + 's>>;
 /// A type-erased store.
 pub(crate) trait AnyStore: Send + Sync + 'static {
     fn carry_out(&self, from: InstanceId, action: StoreAction) -> Carried<'_, StoreResult>;
+    fn register(&self, instance: InstanceId) -> Carried<'_, ()>;
     fn attend(&self, instance: InstanceId, messages: Messages) -> Carried<'_, ()>;
     fn leave(&self, instance: InstanceId) -> Carried<'_, ()>;
 }
@@ -151,6 +160,10 @@ pub(crate) trait AnyStore: Send + Sync + 'static {
 impl<S: Store> AnyStore for S {
     fn carry_out(&self, from: InstanceId, action: StoreAction) -> Carried<'_, StoreResult> {
         Box::pin(Store::carry_out(self, from, action))
+    }
+
+    fn register(&self, instance: InstanceId) -> Carried<'_, ()> {
+        Box::pin(Store::register(self, instance))
     }
 
     fn attend(&self, instance: InstanceId, messages: Messages) -> Carried<'_, ()> {

@@ -291,6 +291,10 @@ async fn a_store_that_fails_is_logged_once_and_so_is_that_it_works_again() {
             if self.0.load(Ordering::Relaxed) { StoreResult::Failed } else { self.1.carry_out(from, action).await }
         }
 
+        async fn register(&self, instance: InstanceId) {
+            self.1.register(instance).await;
+        }
+
         async fn attend(&self, instance: InstanceId, messages: Messages) {
             self.1.attend(instance, messages).await;
         }

@@ -68,6 +68,10 @@ impl Store for InMemory {
         result.unwrap_or(StoreResult::Done)
     }
 
+    async fn register(&self, instance: InstanceId) {
+        self.shared.store().register(instance);
+    }
+
     async fn attend(&self, instance: InstanceId, messages: Messages) {
         self.shared.store().register(instance);
         let registration = Registration { shared: Arc::clone(&self.shared), instance };
@@ -82,5 +86,9 @@ impl Store for InMemory {
                 None => sent.await,
             }
         }
+    }
+
+    async fn leave(&self, instance: InstanceId) {
+        self.shared.store().unregister(instance);
     }
 }

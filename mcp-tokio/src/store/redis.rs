@@ -290,8 +290,8 @@ impl Redis {
         Ok(StoreResult::Done)
     }
 
-    /// Registers an instance; returns the id of the last message to it.
-    async fn register(&self, instance: InstanceId) -> Option<MessageId> {
+    /// Registers an instance, for a while; returns the id of the last message to it.
+    async fn register_for_a_while(&self, instance: InstanceId) -> Option<MessageId> {
         let mut register = self.shared.scripts.register.prepare_invoke();
         register.key(self.keys.instance(instance)).key(self.keys.instances());
         register.arg(instance.to_string()).arg(FOUND_FOR_MS);
@@ -344,12 +344,16 @@ impl Store for Redis {
         carried_out.await.unwrap_or(StoreResult::Failed)
     }
 
+    async fn register(&self, instance: InstanceId) {
+        self.register_for_a_while(instance).await;
+    }
+
     async fn attend(&self, instance: InstanceId, messages: Messages) {
         // A command that waits would delay those of other tasks on the same connection.
         let connection = Connection::new(self.shared.client.clone(), TIMEOUT / 3, WAIT + TIMEOUT);
         let registering = async {
             loop {
-                self.register(instance).await;
+                self.register_for_a_while(instance).await;
                 sleep(REGISTER).await;
             }
         };
@@ -359,7 +363,7 @@ impl Store for Redis {
                 match self.read_messages(&connection, instance, after).await {
                     Ok(read) if read.is_empty() => {
                         // Ids begin again if the server has lost its data.
-                        if self.register(instance).await.is_some_and(|last| last < after) {
+                        if self.register_for_a_while(instance).await.is_some_and(|last| last < after) {
                             after = MessageId::default();
                         }
                     }

@@ -196,6 +196,8 @@ struct Task {
 
 impl Task {
     async fn run(mut self, mut commands: mpsc::UnboundedReceiver<Command>) {
+        // Other instances send messages to this one because of its actions.
+        let _ = timeout(self.timeout, self.store.register(self.instance)).await;
         let mut attending = JoinSet::from_iter([self.attend(Duration::ZERO)]);
         let done = loop {
             tokio::select! {
@@ -344,6 +346,7 @@ mod tests {
     /// A store that reports what begins, and answers when the test lets it.
     #[derive(Default)]
     struct Slow {
+        registering: Duration,
         begun: Mutex<Vec<u64>>,
         at_once: AtomicUsize,
         may_end: Permits,
@@ -391,6 +394,10 @@ mod tests {
             StoreResult::Done
         }
 
+        async fn register(&self, _: InstanceId) {
+            sleep(self.registering).await;
+        }
+
         async fn attend(&self, _: InstanceId, messages: Messages) {
             messages.pass(Bytes::from_static(b"once")).await;
             assert_eq!(self.left.load(Ordering::Relaxed), 0);
@@ -410,6 +417,22 @@ mod tests {
     fn link(store: &Arc<Slow>) -> StoreLink {
         let stored = StoredSessions::new(InstanceId::new(1));
         StoreLink::start(Arc::new(Arc::clone(store)), &stored)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_instance_is_registered_before_its_first_action_unless_that_takes_too_long() {
+        for (registering, begins_after) in [(2, 2), (3600, 5)] {
+            let store = Arc::new(Slow { registering: Duration::from_secs(registering), ..Slow::default() });
+            let mut stored = StoredSessions::new(InstanceId::new(1));
+            stored.timeout = Duration::from_secs(5);
+            let link = StoreLink::start(Arc::new(Arc::clone(&store)), &stored);
+            link.carry_out(load("a", 1));
+            let begins_after = Duration::from_secs(begins_after);
+            sleep(begins_after - Duration::from_millis(10)).await;
+            assert_eq!(store.begun(), [0; 0]);
+            sleep(Duration::from_millis(20)).await;
+            assert_eq!(store.begun(), [1]);
+        }
     }
 
     fn load(session: &str, number: u64) -> StoreAction {
@@ -613,6 +636,8 @@ mod tests {
         async fn carry_out(&self, _: InstanceId, _: StoreAction) -> StoreResult {
             StoreResult::Done
         }
+
+        async fn register(&self, _: InstanceId) {}
 
         async fn attend(&self, _: InstanceId, _: Messages) {
             let _attends = Attends(Arc::clone(&self.0));

@@ -40,23 +40,16 @@ impl<S: Store + Clone> Blocking<S> {
         let find = StoreAction::Find { key: KEY, instance };
         self.runtime.block_on(self.store.carry_out(INSTANCE, find)) == StoreResult::Found(true)
     }
-
-    fn wait_until_found(&self, instance: InstanceId, is_found: bool) {
-        let until = Instant::now() + LONG;
-        while self.finds(instance) != is_found {
-            assert!(Instant::now() < until, "{instance}: {is_found}");
-            thread::sleep(Duration::from_millis(5));
-        }
-    }
 }
 
 impl<S: Store + Clone> Engine for Blocking<S> {
     fn register(&mut self, instance: InstanceId) {
+        self.runtime.block_on(self.store.register(instance));
+        assert!(self.finds(instance));
         let (sender, messages) = mpsc::channel(1);
         let store = self.store.clone();
         let attending = self.runtime.spawn(async move { store.attend(instance, Messages::new(sender)).await });
         self.attending.insert(instance, (attending, messages));
-        self.wait_until_found(instance, true);
     }
 
     fn unregister(&mut self, instance: InstanceId) {
@@ -64,7 +57,7 @@ impl<S: Store + Clone> Engine for Blocking<S> {
         attending.abort();
         let _ = self.runtime.block_on(attending);
         self.runtime.block_on(self.store.leave(instance));
-        self.wait_until_found(instance, false);
+        assert!(!self.finds(instance));
     }
 
     fn carry_out(&mut self, from: InstanceId, action: StoreAction) -> StoreResult {

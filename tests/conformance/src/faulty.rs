@@ -59,6 +59,10 @@ impl<S: Store> Store for Faulty<S> {
         }
     }
 
+    async fn register(&self, instance: InstanceId) {
+        self.store.register(instance).await;
+    }
+
     async fn attend(&self, instance: InstanceId, messages: Messages) {
         self.store.attend(instance, messages).await;
     }
