@@ -61,6 +61,7 @@
 
 mod accept;
 mod authenticated;
+mod call_params;
 mod change;
 mod child_end;
 mod client_event;
@@ -94,10 +95,10 @@ mod task_call;
 mod task_caller;
 mod task_input;
 mod task_runs;
-mod typed_params;
 
 pub use accept::may_accept_later;
 pub use authenticated::Authenticated;
+pub use call_params::{completion, directory, page, prompt, tool_call};
 pub use change::Change;
 pub use child_end::{ChildEnd, LAST_OUTPUT_TIMEOUT};
 pub use client_event::ClientEvent;
@@ -132,7 +133,6 @@ pub use task_call::{TaskCall, TaskStep};
 pub use task_caller::{CallSender, TaskCaller};
 pub use task_input::{TaskInput, TaskInputs};
 pub use task_runs::{TaskEffect, TaskRuns};
-pub use typed_params::{completion, directory, page, prompt, tool_call};
 
 /// The examples of the crate's README.
 #[cfg(doctest)]

@@ -13,7 +13,6 @@
 //! | `answer`, `structured_answer` | what handlers may return |
 //! | `driver_router` | what the router of a driver consists of, and its methods that are the same in all drivers |
 //! | `finite` | numbers that JSON cannot represent (feature `schema`) |
-//! | `failure` | why a handler has no result |
 //! | `skills` | skills, whose files are resources (feature `skills`) |
 //! | `uri_template` | which URIs a resource template stands for |
 //! | `schema` | JSON schemas and forms of Rust types (feature `schema`) |

@@ -14,7 +14,7 @@ use super::callback_host::CallbackHost;
 use super::error::SignInError;
 use super::quirk::ProviderQuirk;
 use super::reach::Reach;
-use super::token::TokenScheme;
+use super::token_response::TokenScheme;
 
 /// An action that the driver of a sign-in must carry out.
 #[non_exhaustive]

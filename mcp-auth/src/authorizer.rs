@@ -14,6 +14,21 @@
 //! ```
 //!
 //! One flow runs at a time. It owns the locks that it holds, and releases them however it ends.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `cause` | why a token is needed, and whether a flow begins for it |
+//! | `flow` | the flow: what it has found and holds, and what it waits for |
+//! | `discovery` | from the server to its authorization server |
+//! | `tokens` | decides which token is used: a stored one, a refreshed one, or a new one |
+//! | `sign_in` | a person signs in: registration, browser, redirect |
+//! | `device` | a person signs in on another device |
+//! | `unattended` | grants without a person |
+//! | `callback` | requests to the port to which the browser returns |
+//! | `request`, `signing` | requests in which the client authenticates, and their signatures |
+//! | `responses` | what follows from the responses to them |
+//! | `history` | limits the number of sign-ins |
+//! | `sign_out` | revokes the tokens, and erases the record |
 
 mod callback;
 mod cause;
@@ -46,7 +61,7 @@ use super::quirk::ProviderQuirk;
 use super::reach::Reach;
 use super::record::Record;
 use super::seed::{Nonces, Seed};
-use super::token::TokenScheme;
+use super::token_response::TokenScheme;
 use crate::authorizer::flow::{Flow, Need, Step, Then};
 use crate::authorizer::history::History;
 use crate::authorizer::signing::Nonce;

@@ -7,7 +7,7 @@ use mcp_proto::{Excerpt, find_explanation};
 use super::authorization::{InvalidAuthorization, RedirectError};
 use super::client::InvalidRegistration;
 use super::metadata::InvalidMetadata;
-use super::token::TokenError;
+use super::token_response::TokenError;
 use super::url::UrlRefused;
 
 /// Why a request to an authorization server has no response.

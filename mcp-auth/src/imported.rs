@@ -7,7 +7,7 @@ use super::client::ClientIdentity;
 use super::metadata::IssuerMetadata;
 use super::quirk::is_bearer_by_another_name;
 use super::record::Tokens;
-use super::token::TokenScheme;
+use super::token_response::TokenScheme;
 
 /// Tokens that another program has obtained for the same server, and the client to which they were issued, for
 /// [`Cause::Imported`](super::Cause).

@@ -70,12 +70,14 @@
 //! | `metadata`, `url` | metadata documents: where they are looked for, and what they must contain |
 //! | `client` | who the client is: registration and authentication |
 //! | `authorization` | the URL that a browser opens, and the redirect that comes back |
-//! | `token` | responses of token endpoints |
+//! | `token_response` | responses of token endpoints |
 //! | `record`, `imported` | what is stored, and tokens that another program has stored |
 //! | `config`, `callback_host` | what a sign-in needs to know |
 //! | `settings` | what an application sets besides: where tokens are kept, and its functions |
 //! | `quirk` | in which ways authorization servers differ from the rules, and what is accepted |
 //! | `action`, `reach`, `awaited_lock`, `report` | what a sign-in asks of its driver, which addresses requests may reach, and which lock is awaited; what its events mean for a log |
+//! | `form` | bodies of requests, and queries |
+//! | `seed` | random values, from those that the driver passes in |
 //! | `cryptography` | keys and signatures, of which a driver has the cryptography |
 //! | `error` | why a sign-in gives no token |
 //! | `authorizer` | the machine; its flow, the tokens in use, and what limits the number of sign-ins have files of their own |
@@ -103,7 +105,7 @@ mod record;
 mod report;
 mod seed;
 mod settings;
-mod token;
+mod token_response;
 mod url;
 
 pub use action::{Action, Authorized, Event, FetchKey, KeyUse, Lock, SignKey, Step, Waiting};
@@ -127,7 +129,7 @@ pub use record::StoredSignIn;
 pub use report::{SignInOutcome, SignInReport};
 pub use seed::Seed;
 pub use settings::{ObtainToken, OpenUrl, Settings, Sign, SignInInput};
-pub use token::{TokenError, TokenResponse, TokenScheme};
+pub use token_response::{TokenError, TokenResponse, TokenScheme};
 pub use url::UrlRefused;
 
 /// The examples of the crate's README.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::client::ClientIdentity;
 use super::metadata::IssuerMetadata;
-use super::token::TokenScheme;
+use super::token_response::TokenScheme;
 
 /// The form of records that this version writes and reads.
 const FORMAT: u32 = 1;

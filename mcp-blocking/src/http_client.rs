@@ -12,6 +12,7 @@
 //! | `address_cache` | a cache of server addresses |
 //! | `connection` | connections |
 //! | `worker` | a thread that performs one exchange at a time |
+//! | `fetch` | requests whose responses are read in full: those of a sign-in |
 
 mod address_cache;
 mod chunk;

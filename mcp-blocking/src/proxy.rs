@@ -3,6 +3,7 @@
 //! | file | what it does |
 //! |---|---|
 //! | `proxy_loop` | connects the two sides; the same code for HTTP and for child processes |
+//! | `input_lock` | a lock with a queue of input, which the thread that holds it passes in |
 //! | `stdout` | standard output, optimized for large messages |
 
 mod input_lock;

@@ -38,7 +38,8 @@
 //! | `opening` | the first message of the client, and what the aggregate states about itself |
 //! | `servers` | events of servers; when they are started and stopped |
 //! | `requests`, `pending` | which server a request of the client is for, and its answer |
-//! | `lists`, `listing` | lists of several servers |
+//! | `lists` | lists of several servers |
+//! | `list_kind` | the kinds of lists |
 //! | `pages` | the pages of one server's list, their bounds, and cursors |
 //! | `late` | servers that did not answer in time |
 //! | `changes` | notifications of changes |
@@ -53,7 +54,7 @@ mod config;
 mod connection;
 mod event;
 mod late;
-mod listing;
+mod list_kind;
 mod lists;
 mod member;
 mod names;
@@ -74,7 +75,7 @@ use changes::Changes;
 pub use config::{Config, Naming, ServerConfig};
 use connection::Connection;
 pub use event::{Action, Event, ServerKey};
-use listing::Listing;
+use list_kind::ListKind;
 use lists::Lists;
 use mcp_proto::client::CloseReason;
 use mcp_proto::machine::{Deadlines, Outbox};
@@ -152,7 +153,7 @@ enum AggregateTimer {
     /// A list is answered, although servers have not answered.
     List(ListKey),
     /// The list of a server that is late is read again.
-    ReadAgain(ServerKey, Listing),
+    ReadAgain(ServerKey, ListKind),
     /// The client is notified of a change of a list that followed an earlier one closely.
     Changed(changes::ListIndex),
     /// Subscriptions are acknowledged, although this server has not acknowledged its own.
@@ -291,7 +292,7 @@ impl Aggregate {
                 AggregateTimer::Opening => self.open_without_late(now),
                 AggregateTimer::Start(server) => self.start(server, now),
                 AggregateTimer::List(list) => self.finish_list(list, now),
-                AggregateTimer::ReadAgain(server, listing) => self.on_pause_over(server, listing, now),
+                AggregateTimer::ReadAgain(server, kind) => self.on_pause_over(server, kind, now),
                 AggregateTimer::Changed(list) => self.publish_change(list, now),
                 AggregateTimer::Watch(server) => self.on_watch_overdue(server, now),
                 AggregateTimer::Machine(server) => {

@@ -29,7 +29,7 @@
 //! |---|---|
 //! | `config` | the configuration |
 //! | `event` | actions for the driver, and events |
-//! | `pool` | which backend a client uses, and when one is started and ended; this file ends those that are not used any more |
+//! | `pool` | which backend a client uses, and when one is started and ended |
 //! | `backend` | one process, and what joins it to its clients |
 //! | `shared` | a backend that serves several sessions |
 //! | `requests` | a backend that serves stateless requests |
@@ -354,7 +354,7 @@ impl Gateway {
     /// Ends all sessions at once, stops all backends, and refuses all later requests.
     pub fn close(&mut self, now: Instant) {
         self.server.close(now);
-        self.stop_unused();
+        self.end_all_without_clients();
         self.settle(now);
     }
 
@@ -463,17 +463,9 @@ impl Gateway {
                     Some(at) => self.timers.set(GatewayTimer::Machine(backend), at),
                     None => self.timers.clear(GatewayTimer::Machine(backend)),
                 }
-                // No client will retry a parked call any more.
-                if self.is_closed && (running.is_unused() || running.serves_requests()) {
-                    running.upstream.client.close(now);
-                    continue;
+                if !self.end_without_clients(backend, now) {
+                    self.active.remove(&backend);
                 }
-                if !running.is_unused() {
-                    self.timers.clear(GatewayTimer::Unused(backend));
-                } else if !self.timers.is_set(GatewayTimer::Unused(backend)) {
-                    self.timers.set(GatewayTimer::Unused(backend), now + self.unused_timeout);
-                }
-                self.active.remove(&backend);
             }
         }
     }
@@ -514,7 +506,7 @@ impl Gateway {
             (None, E::Cancelled { ticket, params }) => self.cancel(ticket, params.as_ref(), now),
             (_, E::Drained { cancelled }) => {
                 self.out.report(Event::Drained { cancelled });
-                self.stop_unused();
+                self.end_all_without_clients();
             }
             (Some(backend), event) => self.pass(session, backend, event, now),
             // The event belongs to a client whose backend has been stopped.
@@ -544,12 +536,6 @@ impl Gateway {
             self.by_session.remove(session);
         }
         running.on_server_event(session, event, &mut self.server, now);
-    }
-
-    /// Stops the backends that have no client, and from now on each with its last client.
-    fn stop_unused(&mut self) {
-        self.is_closed = true;
-        self.active.extend(self.backends.keys());
     }
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "no other event ends a backend")]

@@ -31,11 +31,11 @@
 //! | `upstream` | the machine that faces the server, and the requests in flight over it |
 //! | `owner` | for whom a server, a parked call or a process works |
 //! | `policy` | applies the filter and the pins to requests, lists and notifications |
-//! | `filter` | which tools, prompts and resources clients may use |
+//! | `filter` | the rules by which tools, prompts and resources are allowed; `policy` applies them |
 //! | `canonical_uri` | the form of URIs that every parser reads alike |
 //! | `readings` | what servers may read instead of a name or URI, compared with the pattern of a rule |
 //! | `glob` | patterns with wildcards |
-//! | `pinning` | compares listed tools with their pinned definitions (feature `pins`) |
+//! | `pinning` | compares listed tools with their pinned definitions |
 //! | `pins` | the pinned definitions, and their text form |
 //! | `definition` | what is pinned of a tool, and how two definitions differ |
 //! | `sides` | the two machines, and the functions for all combinations of eras |

@@ -6,6 +6,14 @@
 //! | a client that signs in | the crate `mcp-auth`, with the whole flow as a machine |
 //! | a server that demands tokens | [`ProtectedResource`] and [`Challenge`]; the tokens are validated by your own code |
 //!
+//! | file | what it does |
+//! |---|---|
+//! | `challenge` | the header `WWW-Authenticate`, read and written |
+//! | `credentials` | the access token that requests carry |
+//! | `proof`, `key`, `jwt` | proofs that the client has the key of its token, keys, and what the client signs |
+//! | `resource` | the metadata of a server |
+//! | `secret` | texts that are never shown |
+//!
 //! # Example: a server that demands a token
 //!
 //! ```

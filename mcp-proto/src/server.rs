@@ -36,18 +36,20 @@
 //! | `subscriptions` | `subscriptions/listen`, and the subscriptions of a session |
 //! | `drain` | stops a server without breaking off the requests that it is serving |
 //! | `changes` | changes that the application publishes, and the resources that it has to watch |
+//! | `change_notification` | a notification of a change, and who may receive it |
 //! | `subscribed` | the resources that clients have subscribed to |
 //! | `input` | input that a request needs from its client |
 //! | `tasks` | tasks: calls whose results are fetched later |
 //! | `request_state` | a `requestState` with a signature, so that clients cannot alter it |
 //! | `seal` | keys, and texts that they sign |
+//! | `handler_error` | why a handler has no result |
+//! | `served_requests` | stateless requests that a server which passes through answers for its servers |
 //! | `pass_through` | a server that reports every request and answers none by itself, for proxies |
 //! | `shared` | the limits of what clients make a server store, and the functions that sessions and stateless requests share |
 //! | `context` | the revision, client and settings that apply to one request |
 //! | `progress` | progress of requests of clients |
 //! | `scope` | what a message from the server relates to |
 //! | `principal` | the authenticated sender of a request |
-//! | `logging` | the levels of log messages |
 //! | `shares` | limits how much of a limited resource one client can hold |
 //! | `connections` | connections of a listening driver, and which one is closed for a new one |
 //!

@@ -2,6 +2,21 @@
 //! `_meta` members.
 //!
 //! All other modules use these tables; none of them compares revisions or lists methods itself.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `revision` | the revisions, and everything that differs between them |
+//! | `supported` | the revisions that one side of a connection supports |
+//! | `method` | the methods, with the properties of each |
+//! | `meta` | the keys of `_meta` |
+//! | `capability` | the capabilities of clients and servers |
+//! | `code` | the codes of errors |
+//! | `values` | levels of log messages, and who may use a cached result |
+//! | `structured`, `schema_keyword` | schemas of tools, and which of their members contain schemas |
+//! | `header` | the names of HTTP headers |
+//! | `param_headers` | headers that repeat parts of the body |
+//! | `trace_context` | the trace context in `_meta` and in headers |
+//! | `status` | classes of HTTP statuses |
 
 pub mod capability;
 pub mod code;

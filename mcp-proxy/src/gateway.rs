@@ -8,6 +8,7 @@
 //! | `listen` | the listening socket, and who may connect to it |
 //! | `tokens` | the tokens of users |
 //! | `jwt` | the tokens of an authorization server |
+//! | `key_file` | the file with the keys of an authorization server |
 //! | `pages` | the pages of `--health` and `--metrics` |
 
 mod config_file;

@@ -12,16 +12,6 @@
 //! | `stream` | the task of a server on a byte stream |
 //! | `replay` | a server whose input is known in full |
 //! | `http` | the server as a service of HTTP requests |
-//! | `http/application` | what is behind the machine of an HTTP server |
-//! | `http/handlers` | the handlers of a server, as what is behind its machine |
-//! | `http/authenticate` | the application's check of credentials |
-//! | `http/driver` | the task that owns the machine of an HTTP server |
-//! | `http/inbox` | the way of a request to this task, and of the response back |
-//! | `http/request_body` | reads the bodies of requests |
-//! | `http/body` | bodies of responses |
-//! | `http/pieces` | the pieces of such a body, which the connection takes as its client reads them |
-//! | `http/listener` | accepts the connections of a server |
-//! | `http/connection` | one connection |
 
 mod commands;
 #[cfg(feature = "http-server")]

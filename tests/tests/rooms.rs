@@ -44,6 +44,73 @@ fn no_more_than_two_files_of_a_crate_import_each_other_in_a_circle() {
     }
 }
 
+/// From this number of files on, a folder has a table of them in the documentation of its module.
+const LARGE: usize = 5;
+
+#[test]
+fn each_large_folder_has_a_table_of_its_files() {
+    let mut tables = 0;
+    for name in FILES {
+        let files = sources(&root().join(name).join("src"));
+        for (path, text) in &files {
+            let Some(folder) = path.strip_suffix(".rs").filter(|module| !["lib", "main"].contains(module)) else {
+                continue;
+            };
+            let children = children(text);
+            let listed = listed_files(text);
+            tables += usize::from(!listed.is_empty());
+            if listed.is_empty() && children.len() < LARGE {
+                continue;
+            }
+            for child in &children {
+                assert!(listed.contains(child), "{name}/src/{path} does not list `{child}`");
+            }
+            for file in listed {
+                let exists = files.iter().any(|(path, _)| *path == format!("{folder}/{file}.rs"));
+                assert!(exists, "{name}/src/{path} lists `{file}`, which is not there");
+            }
+        }
+    }
+    assert!(tables > 25, "{tables}");
+}
+
+/// The modules of a file that have files of their own, without those of tests.
+fn children(text: &str) -> BTreeSet<String> {
+    let mut children = BTreeSet::new();
+    let mut is_for_tests = false;
+    for line in text.lines() {
+        if line.starts_with("#[") {
+            is_for_tests |= line.starts_with("#[cfg(test)") || line.starts_with("#[cfg(all(test");
+            continue;
+        }
+        let declared = line.strip_prefix("pub ").or(line.strip_prefix("pub(crate) ")).unwrap_or(line);
+        if let Some(name) = declared.strip_prefix("mod ").and_then(|rest| rest.strip_suffix(';')) {
+            if !is_for_tests {
+                children.insert(name.to_owned());
+            }
+        }
+        is_for_tests = false;
+    }
+    children
+}
+
+/// The files in the tables of a module's documentation whose first column is named `file` or `part`.
+fn listed_files(text: &str) -> BTreeSet<String> {
+    let mut listed = BTreeSet::new();
+    let mut is_listing = false;
+    for line in text.lines().take_while(|line| line.starts_with("//!")) {
+        let Some(first) = line.strip_prefix("//! |").and_then(|row| row.split('|').next()) else {
+            is_listing = false;
+            continue;
+        };
+        is_listing |= ["file", "part"].contains(&first.trim());
+        if is_listing {
+            listed.extend(first.split('`').skip(1).step_by(2).map(str::to_owned));
+        }
+    }
+    listed
+}
+
 #[test]
 fn a_circle_of_files_is_found_through_what_modules_export() {
     let files = |last: &str| {

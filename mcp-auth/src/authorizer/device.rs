@@ -15,7 +15,7 @@ use crate::authorization::RedirectError;
 use crate::client::ClientIdentity;
 use crate::error::SignInError;
 use crate::metadata::InvalidMetadata;
-use crate::token::{Seconds, TokenError};
+use crate::token_response::{Seconds, TokenError};
 use crate::url::{SecureUrl, UrlRefused};
 
 /// The pause between two requests, unless the server sets another.

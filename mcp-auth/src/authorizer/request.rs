@@ -20,7 +20,7 @@ use crate::config::IdentityProvider;
 use crate::form::Form;
 use crate::metadata::IssuerMetadata;
 use crate::record::Tokens;
-use crate::token::{ID_JAG, TokenError, TokenResponse, TokenScheme};
+use crate::token_response::{ID_JAG, TokenError, TokenResponse, TokenScheme};
 
 /// The codes of a sign-in on another device.
 #[derive(Debug)]

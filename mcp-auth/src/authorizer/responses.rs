@@ -8,7 +8,7 @@ use super::request::{ClientRequest, Kind};
 use super::{Authorizer, without_query};
 use crate::action::Lock;
 use crate::error::{FetchFailure, SignInError};
-use crate::token::{TokenError, TokenResponse};
+use crate::token_response::{TokenError, TokenResponse};
 
 impl Authorizer {
     /// The authorization server has answered.

@@ -14,7 +14,7 @@ use crate::config::Grant;
 use crate::error::SignInError;
 use crate::record::Tokens;
 use crate::seed::sha256;
-use crate::token::TokenScheme;
+use crate::token_response::TokenScheme;
 
 impl Authorizer {
     /// Reads the record without its lock: a server that needs no token causes no files.

@@ -12,7 +12,7 @@ use crate::client::ClientIdentity;
 use crate::config::Grant;
 use crate::error::SignInError;
 use crate::metadata::IssuerMetadata;
-use crate::token::{ID_JAG, TokenError, TokenResponse, TokenScheme};
+use crate::token_response::{ID_JAG, TokenError, TokenResponse, TokenScheme};
 
 impl Authorizer {
     /// Signs in as the client itself. The lock of the record is kept: one process asks for all.

@@ -13,7 +13,7 @@ use std::time::Duration;
 use mcp_proto::{Instant, Json};
 
 use super::event::ServerKey;
-use super::listing::Listing;
+use super::list_kind::ListKind;
 use super::pages::{Page, Place, Position};
 use super::pending::{Composed, Then};
 use super::{Aggregate, AggregateTimer, Event};
@@ -89,9 +89,9 @@ impl Aggregate {
     }
 
     /// How a list begins that the client requests of a server.
-    pub(super) fn start_of(&self, position: &Position, listing: Listing) -> Start {
+    pub(super) fn start_of(&self, position: &Position, kind: ListKind) -> Start {
         let Some(member) = self.members.get(&position.server) else { return Start::LeftOut };
-        match member.late.get(&listing) {
+        match member.late.get(&kind) {
             // The client is notified when it is connected.
             _ if !member.is_usable() => Start::LeftOut,
             None => Start::Ask,
@@ -100,30 +100,30 @@ impl Aggregate {
     }
 
     /// A server has not answered a request for a list in time.
-    pub(super) fn set_late(&mut self, server: ServerKey, listing: Listing, params: Option<&Json>) {
+    pub(super) fn set_late(&mut self, server: ServerKey, kind: ListKind, params: Option<&Json>) {
         let Some(member) = self.members.get_mut(&server) else { return };
-        let is_new = !member.late.contains_key(&listing);
-        member.late.entry(listing).or_insert_with(Late::new).set_params(params);
+        let is_new = !member.late.contains_key(&kind);
+        member.late.entry(kind).or_insert_with(Late::new).set_params(params);
         if is_new {
-            self.out.report(Event::Late { server, method: listing.method() });
+            self.out.report(Event::Late { server, method: kind.method() });
         }
     }
 
     /// Reads the list with which a server is late, unless a reading is in progress.
-    pub(super) fn read_again(&mut self, server: ServerKey, listing: Listing, params: Option<Json>, now: Instant) {
+    pub(super) fn read_again(&mut self, server: ServerKey, kind: ListKind, params: Option<Json>, now: Instant) {
         let is_usable = self.is_usable(server);
-        let late = self.members.get_mut(&server).and_then(|member| member.late.get_mut(&listing));
-        let Some(late) = late.filter(|_| is_usable && !self.lists.is_read(server, listing)) else { return };
+        let late = self.members.get_mut(&server).and_then(|member| member.late.get_mut(&kind));
+        let Some(late) = late.filter(|_| is_usable && !self.lists.is_read(server, kind)) else { return };
         late.set_params(params.as_ref());
-        self.timers.clear(AggregateTimer::ReadAgain(server, listing));
-        self.begin_list(Then::Keep(server), listing, vec![Position::first(server)], false, params, now);
+        self.timers.clear(AggregateTimer::ReadAgain(server, kind));
+        self.begin_list(Then::Keep(server), kind, vec![Position::first(server)], false, params, now);
     }
 
     /// The pause after which a list is read again is over.
-    pub(super) fn on_pause_over(&mut self, server: ServerKey, listing: Listing, now: Instant) {
-        let late = self.members.get(&server).and_then(|member| member.late.get(&listing));
+    pub(super) fn on_pause_over(&mut self, server: ServerKey, kind: ListKind, now: Instant) {
+        let late = self.members.get(&server).and_then(|member| member.late.get(&kind));
         let params = late.and_then(|late| late.params.clone());
-        self.read_again(server, listing, params, now);
+        self.read_again(server, kind, params, now);
     }
 
     /// The bytes of the lists that are kept.
@@ -133,12 +133,12 @@ impl Aggregate {
 
     /// The list of a server that was late was read, or could not be.
     pub(super) fn on_read_again(&mut self, server: ServerKey, list: Composed, now: Instant) {
-        let listing = list.listing;
+        let kind = list.kind;
         self.learn_all(&list);
         let is_in_time = now.saturating_duration_since(list.begun) < self.config.server_timeout;
         let room = (self.limits().held / 4).saturating_sub(self.kept_bytes());
         let Some(member) = self.members.get_mut(&server) else { return };
-        let Some(late) = member.late.get_mut(&listing) else { return };
+        let Some(late) = member.late.get_mut(&kind) else { return };
         let Some(part) = list.parts.into_values().next() else { return };
         let room = room.saturating_add(late.bytes());
         let earlier = late.kept.take();
@@ -147,18 +147,18 @@ impl Aggregate {
         let read = Kept { pages: part.pages, next: part.next };
         let is_same = earlier.as_ref() == Some(&read);
         if !is_read {
-            self.timers.set(AggregateTimer::ReadAgain(server, listing), now + late.pause);
+            self.timers.set(AggregateTimer::ReadAgain(server, kind), now + late.pause);
             late.pause = (late.pause * 2).min(LONGEST_PAUSE);
         } else if is_in_time {
-            member.late.remove(&listing);
-            self.out.report(Event::InTime { server, method: listing.method() });
+            member.late.remove(&kind);
+            self.out.report(Event::InTime { server, method: kind.method() });
         } else {
             (late.kept, late.pause) = (Some(read).filter(|_| is_kept), FIRST_PAUSE);
         }
         // A list that is not kept for lack of room is not announced, because the next answer would not have it.
         let is_changed = if is_kept || (is_read && is_in_time) { !is_same } else { earlier.is_some() };
         if is_changed {
-            self.announce_list(listing.list(), now);
+            self.announce_list(kind.list(), now);
         }
     }
 }

@@ -15,7 +15,7 @@ use mcp_proto::{ErrorObject, Instant, Json, Load, RequestKey, Ticket, TicketKey,
 use super::connection::Opener;
 use super::event::ServerKey;
 use super::late::Start;
-use super::listing::Listing;
+use super::list_kind::ListKind;
 use super::pages::{Follows, Part, Place, Position, Share};
 use super::pending::{Composed, ListKey, Purpose, Then};
 use super::{Aggregate, AggregateTimer, Event};
@@ -29,7 +29,7 @@ pub(super) struct Lists {
     open: BTreeMap<ListKey, Composed>,
     by_ticket: BTreeMap<TicketKey, ListKey>,
     /// The lists of servers that no client waits for.
-    without_client: BTreeMap<(ServerKey, Listing), ListKey>,
+    without_client: BTreeMap<(ServerKey, ListKind), ListKey>,
     next: u64,
     /// The bytes of all pages.
     bytes: usize,
@@ -43,8 +43,8 @@ impl Lists {
     }
 
     /// Whether the list of a server is being read without a client that waits for it.
-    pub(super) fn is_read(&self, server: ServerKey, listing: Listing) -> bool {
-        self.without_client.contains_key(&(server, listing))
+    pub(super) fn is_read(&self, server: ServerKey, kind: ListKind) -> bool {
+        self.without_client.contains_key(&(server, kind))
     }
 
     fn insert(&mut self, list: Composed) -> ListKey {
@@ -55,7 +55,7 @@ impl Lists {
                 self.by_ticket.insert(ticket.key(), key);
             }
             Then::Keep(server) => {
-                self.without_client.insert((*server, list.listing), key);
+                self.without_client.insert((*server, list.kind), key);
             }
         }
         self.bytes += list.bytes();
@@ -71,7 +71,7 @@ impl Lists {
                 self.by_ticket.remove(&ticket.key());
             }
             Then::Keep(server) => {
-                self.without_client.remove(&(*server, list.listing));
+                self.without_client.remove(&(*server, list.kind));
             }
         }
         Some(list)
@@ -80,32 +80,31 @@ impl Lists {
 
 impl Aggregate {
     /// The servers that may have items of a list.
-    pub(super) fn servers_with(&self, listing: Listing) -> Vec<ServerKey> {
-        let all =
-            self.members.iter().filter(|(_, member)| member.is_running() && member.has(listing.list().capability()));
+    pub(super) fn servers_with(&self, kind: ListKind) -> Vec<ServerKey> {
+        let all = self.members.iter().filter(|(_, member)| member.is_running() && member.has(kind.list().capability()));
         all.map(|(server, _)| *server).collect()
     }
 
     /// The client requests a list.
-    pub(super) fn on_list(&mut self, ticket: Ticket, listing: Listing, params: Option<Json>, now: Instant) {
+    pub(super) fn on_list(&mut self, ticket: Ticket, kind: ListKind, params: Option<Json>, now: Instant) {
         let cursor = params.as_ref().and_then(|params| params.first_member("cursor"));
         let positions = match &cursor {
-            None => Some(self.servers_with(listing).into_iter().map(Position::first).collect()),
-            Some(cursor) => Position::from_cursor(cursor, listing, &self.prefixes),
+            None => Some(self.servers_with(kind).into_iter().map(Position::first).collect()),
+            Some(cursor) => Position::from_cursor(cursor, kind, &self.prefixes),
         };
         let Some(positions) = positions else {
             let error = ErrorObject::invalid_params("the cursor is not one of this list");
             return self.respond(ticket, Err(error), now);
         };
         let params = params.map(|params| params.without_members(&["cursor"]));
-        self.begin_list(Then::Answer(ticket), listing, positions, cursor.is_some(), params, now);
+        self.begin_list(Then::Answer(ticket), kind, positions, cursor.is_some(), params, now);
     }
 
     /// Asks servers for a list from these positions on.
     pub(super) fn begin_list(
         &mut self,
         then: Then,
-        listing: Listing,
+        kind: ListKind,
         positions: Vec<Position>,
         has_cursor: bool,
         params: Option<Json>,
@@ -117,7 +116,7 @@ impl Aggregate {
         let is_awaited = !matches!(then, Then::Keep(_));
         let mut list = Composed {
             then,
-            listing,
+            kind,
             params: params.clone(),
             parts: BTreeMap::new(),
             has_cursor,
@@ -127,7 +126,7 @@ impl Aggregate {
         let (mut asked, mut late) = (Vec::new(), Vec::new());
         for position in positions {
             let server = position.server;
-            let start = if is_answer { self.start_of(&position, listing) } else { Start::Ask };
+            let start = if is_answer { self.start_of(&position, kind) } else { Start::Ask };
             match start {
                 Start::Ask => {
                     list.parts.insert(server, Part::new(&position));
@@ -155,7 +154,7 @@ impl Aggregate {
             self.timers.set(AggregateTimer::List(key), now + self.config.server_timeout);
         }
         for server in late {
-            self.read_again(server, listing, params.clone(), now);
+            self.read_again(server, kind, params.clone(), now);
         }
         self.finish_if_complete(key, now);
     }
@@ -163,7 +162,7 @@ impl Aggregate {
     fn ask_for_page(&mut self, key: ListKey, server: ServerKey, place: Place, now: Instant) {
         let Some(list) = self.lists.open.get(&key) else { return };
         let params = place.params(list.params.as_ref());
-        let asked = self.request(server, &list.listing.method(), params, now);
+        let asked = self.request(server, &list.kind.method(), params, now);
         let part = self.lists.open.get_mut(&key).and_then(|list| list.parts.get_mut(&server));
         match (asked, part) {
             (Ok(request), Some(part)) => {
@@ -186,7 +185,7 @@ impl Aggregate {
     pub(super) fn on_page(&mut self, server: ServerKey, key: ListKey, outcome: Outcome, now: Instant) {
         let (most, held, all) = (self.most_of_answer(), self.limits().held, self.lists.bytes);
         let Some(list) = self.lists.open.get_mut(&key) else { return };
-        let listing = list.listing;
+        let kind = list.kind;
         // No client waits for a list that is kept.
         let (share, waited) = match &list.then {
             Then::Answer(_) | Then::LookUp { .. } => {
@@ -215,7 +214,7 @@ impl Aggregate {
         }
         match follows {
             Follows::Page(place) => self.ask_for_page(key, server, place, now),
-            Follows::TooMany => self.report_too_long(server, listing),
+            Follows::TooMany => self.report_too_long(server, kind),
             Follows::Nothing | Follows::Later => {}
         }
         self.finish_if_complete(key, now);
@@ -238,7 +237,7 @@ impl Aggregate {
     pub(super) fn finish_list(&mut self, key: ListKey, now: Instant) {
         self.timers.clear(AggregateTimer::List(key));
         let Some(mut list) = self.lists.remove(key) else { return };
-        let listing = list.listing;
+        let kind = list.kind;
         for (server, part) in &mut list.parts {
             let Some((request, place)) = part.asked.take() else { continue };
             let server = *server;
@@ -251,14 +250,14 @@ impl Aggregate {
             list.is_incomplete = true;
             // One that is not connected is announced when it is.
             if self.is_usable(server) {
-                self.set_late(server, listing, list.params.as_ref());
+                self.set_late(server, kind, list.params.as_ref());
             }
-            if place == Place::First && !self.lists.is_read(server, listing) {
+            if place == Place::First && !self.lists.is_read(server, kind) {
                 let mut part = Part::new(&Position::first(server));
                 part.asked = Some((request, place));
                 let key = self.lists.insert(Composed {
                     then: Then::Keep(server),
-                    listing,
+                    kind,
                     params: list.params.clone(),
                     parts: BTreeMap::from([(server, part)]),
                     has_cursor: false,
@@ -268,7 +267,7 @@ impl Aggregate {
                 self.pending.insert(server, request, Purpose::Page(key));
             } else {
                 self.withdraw(server, request, now);
-                self.read_again(server, listing, list.params.clone(), now);
+                self.read_again(server, kind, list.params.clone(), now);
             }
         }
         let answer = match &list.then {
@@ -322,7 +321,7 @@ impl Aggregate {
 
     /// The result with the items of all servers, and what is learnt from them.
     fn compose(&mut self, list: &Composed, now: Instant) -> Result<Json, ErrorObject> {
-        let listing = list.listing;
+        let kind = list.kind;
         // A server refuses a cursor that is not its own, or not any more.
         if list.has_cursor && list.parts.values().all(|part| part.pages.is_empty()) {
             if let Some(error) = list.parts.values().find_map(|part| part.error.clone()) {
@@ -337,9 +336,9 @@ impl Aggregate {
             let count = chosen.get(server).copied().unwrap_or_default();
             is_complete &= count > 0;
             for page in part.pages.iter().take(count) {
-                let [of_page, page_ttl, scope] = page.content.first_members([listing.member(), "ttlMs", "cacheScope"]);
+                let [of_page, page_ttl, scope] = page.content.first_members([kind.member(), "ttlMs", "cacheScope"]);
                 for item in of_page.iter().flat_map(Json::elements) {
-                    items.extend(self.learn(*server, listing, &item));
+                    items.extend(self.learn(*server, kind, &item));
                 }
                 let page_ttl = page_ttl.and_then(|ttl| ttl.read::<u64>().ok()).unwrap_or(0);
                 ttl = Some(ttl.map_or(page_ttl, |ttl: u64| ttl.min(page_ttl)));
@@ -347,13 +346,13 @@ impl Aggregate {
             }
             let position = part.position(*server, count, waited);
             if position.is_none() && part.is_fresh {
-                self.on_whole_list(*server, listing, part);
+                self.on_whole_list(*server, kind, part);
             }
             positions.extend(position);
         }
-        let mut result = Json::empty_object().with_member(listing.member(), &Json::array(&items));
+        let mut result = Json::empty_object().with_member(kind.member(), &Json::array(&items));
         if !positions.is_empty() {
-            result = result.with_member("nextCursor", &Position::to_cursor(&positions, listing, &self.prefixes));
+            result = result.with_member("nextCursor", &Position::to_cursor(&positions, kind, &self.prefixes));
         }
         if let (Some(ttl), true, true) = (ttl, is_complete, self.is_stateless()) {
             let scope = Json::from(if is_public { "public" } else { "private" });
@@ -367,53 +366,52 @@ impl Aggregate {
     }
 
     /// An item as the client sees it, and what is learnt from it. `None` if the client could not use it.
-    fn learn(&mut self, server: ServerKey, listing: Listing, item: &Json) -> Option<Json> {
-        let text = item.first_member(listing.name())?;
+    fn learn(&mut self, server: ServerKey, kind: ListKind, item: &Json) -> Option<Json> {
+        let text = item.first_member(kind.name())?;
         let text = text.as_string()?;
-        let names = match listing {
-            Listing::Resources | Listing::Templates => {
-                let owner = self.resources.learn(listing, &text, server);
+        let names = match kind {
+            ListKind::Resources | ListKind::Templates => {
+                let owner = self.resources.learn(kind, &text, server);
                 self.report_same_resource(server, owner);
                 return (owner == server).then(|| item.clone());
             }
-            Listing::Prompts => &mut self.prompts,
-            Listing::Tools => &mut self.tools,
+            ListKind::Prompts => &mut self.prompts,
+            ListKind::Tools => &mut self.tools,
         };
         let public = names.publish(server, &text, self.config.naming, &self.prefixes)?;
-        Some(item.with_member(listing.name(), &Json::from(public)))
+        Some(item.with_member(kind.name(), &Json::from(public)))
     }
 
     /// Learns from all pages of a list that does not answer a request.
     pub(super) fn learn_all(&mut self, list: &Composed) {
-        let listing = list.listing;
+        let kind = list.kind;
         for (server, part) in &list.parts {
             for page in &part.pages {
-                for item in page.content.first_member(listing.member()).iter().flat_map(Json::elements) {
-                    let _ = self.learn(*server, listing, &item);
+                for item in page.content.first_member(kind.member()).iter().flat_map(Json::elements) {
+                    let _ = self.learn(*server, kind, &item);
                 }
             }
-            self.on_whole_list(*server, listing, part);
+            self.on_whole_list(*server, kind, part);
         }
     }
 
     /// The list of a server was read as far as one answer reaches.
-    fn on_whole_list(&mut self, server: ServerKey, listing: Listing, part: &Part) {
-        if !matches!(listing, Listing::Resources | Listing::Templates) {
+    fn on_whole_list(&mut self, server: ServerKey, kind: ListKind, part: &Part) {
+        if !matches!(kind, ListKind::Resources | ListKind::Templates) {
             return;
         }
         let is_whole = part.next.is_none() && part.error.is_none() && !part.pages.is_empty();
-        let items = part.pages.iter().filter_map(|page| page.content.first_member(listing.member()));
+        let items = part.pages.iter().filter_map(|page| page.content.first_member(kind.member()));
         let texts = items.flat_map(|items| items.elements().collect::<Vec<_>>());
-        let texts =
-            texts.filter_map(|item| item.first_member(listing.name())?.as_string().map(|text| Box::from(&*text)));
-        self.resources.on_listed(listing, server, is_whole.then(|| texts.collect()));
+        let texts = texts.filter_map(|item| item.first_member(kind.name())?.as_string().map(|text| Box::from(&*text)));
+        self.resources.on_listed(kind, server, is_whole.then(|| texts.collect()));
     }
 
     /// Reports that the list of a server is longer than the aggregate reads, once for each connection.
-    fn report_too_long(&mut self, server: ServerKey, listing: Listing) {
+    fn report_too_long(&mut self, server: ServerKey, kind: ListKind) {
         let Some(member) = self.members.get_mut(&server) else { return };
-        if member.too_long.insert(listing) {
-            self.out.report(Event::ListTooLong { server, method: listing.method() });
+        if member.too_long.insert(kind) {
+            self.out.report(Event::ListTooLong { server, method: kind.method() });
         }
     }
 

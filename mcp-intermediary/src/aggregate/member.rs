@@ -11,7 +11,7 @@ use super::config::ServerConfig;
 use super::connection::{Connection, Opener};
 use super::event::ServerKey;
 use super::late::Late;
-use super::listing::Listing;
+use super::list_kind::ListKind;
 use crate::relay;
 use crate::relay::{Relay, Watched};
 use crate::restart::Restart;
@@ -38,10 +38,10 @@ pub(super) struct Member {
     /// The server was not connected in time.
     pub(super) is_late: bool,
     /// The lists with which it is late.
-    pub(super) late: BTreeMap<Listing, Late>,
+    pub(super) late: BTreeMap<ListKind, Late>,
     /// The lists that were already reported as too long.
-    pub(super) too_long: BTreeSet<Listing>,
-    /// The servers that were already reported as listing the same resources.
+    pub(super) too_long: BTreeSet<ListKind>,
+    /// The servers that were already reported as kind the same resources.
     pub(super) same_as: BTreeSet<ServerKey>,
     /// The revision that is used with it, once it was connected.
     pub(super) version: Option<ProtocolVersion>,
@@ -102,7 +102,7 @@ impl Member {
     /// [`UsageError`] if the configuration is invalid.
     pub(super) fn new(server: ServerConfig) -> Result<Self, UsageError> {
         let ServerConfig { name, relay: mut config, late } = server;
-        let of_lists = late.iter().filter_map(Listing::of);
+        let of_lists = late.iter().filter_map(ListKind::of);
         config.respawn = false;
         Relay::new(Stdio::new(), config.clone())?;
         Ok(Self {
@@ -119,7 +119,7 @@ impl Member {
             starts: 0,
             started: Instant::START,
             is_late: late.contains(&Method::INITIALIZE),
-            late: of_lists.map(|listing| (listing, Late::new())).collect(),
+            late: of_lists.map(|kind| (kind, Late::new())).collect(),
             too_long: BTreeSet::new(),
             same_as: BTreeSet::new(),
             version: None,

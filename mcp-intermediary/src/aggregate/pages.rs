@@ -12,7 +12,7 @@ use mcp_proto::{ErrorObject, Json, RequestKey};
 
 use super::config::Config;
 use super::event::ServerKey;
-use super::listing::Listing;
+use super::list_kind::ListKind;
 use super::names::Prefixes;
 use super::origin::{origin_of, with_origin};
 
@@ -121,18 +121,18 @@ impl Position {
     }
 
     /// Encodes all positions as one cursor for the client.
-    pub(super) fn to_cursor(all: &[Self], listing: Listing, prefixes: &Prefixes) -> Json {
+    pub(super) fn to_cursor(all: &[Self], kind: ListKind, prefixes: &Prefixes) -> Json {
         let all: Vec<_> = all.iter().map(|position| position.to_json(prefixes)).collect();
         // Some clients do not escape cursors.
         let text = URL_SAFE_NO_PAD.encode(Json::array(&all).as_bytes());
-        Json::from(with_origin(listing.method().as_str(), &text))
+        Json::from(with_origin(kind.method().as_str(), &text))
     }
 
     /// The positions in a cursor of the client; `None` if it is not one of this list.
-    pub(super) fn from_cursor(cursor: &Json, listing: Listing, prefixes: &Prefixes) -> Option<Vec<Self>> {
+    pub(super) fn from_cursor(cursor: &Json, kind: ListKind, prefixes: &Prefixes) -> Option<Vec<Self>> {
         let cursor = cursor.as_string()?;
         let (method, positions) = origin_of(&cursor)?;
-        if method != listing.method().as_str() {
+        if method != kind.method().as_str() {
             return None;
         }
         let positions = URL_SAFE_NO_PAD.decode(positions).ok()?;
@@ -265,15 +265,15 @@ mod tests {
             Position { server: b, place: Place::At(Json::from("\"x\".\u{1f980}")), before },
             Position { server: b, place: Place::At(Json::from("")), before },
         ];
-        let cursor = Position::to_cursor(&positions, Listing::Tools, &prefixes());
-        assert_eq!(Position::from_cursor(&cursor, Listing::Tools, &prefixes()).as_deref(), Some(&positions[..]));
-        assert_eq!(Position::from_cursor(&cursor, Listing::Prompts, &prefixes()), None);
+        let cursor = Position::to_cursor(&positions, ListKind::Tools, &prefixes());
+        assert_eq!(Position::from_cursor(&cursor, ListKind::Tools, &prefixes()).as_deref(), Some(&positions[..]));
+        assert_eq!(Position::from_cursor(&cursor, ListKind::Prompts, &prefixes()), None);
         for other in ["", "x", "tools/list.[]"] {
-            assert_eq!(Position::from_cursor(&Json::from(other), Listing::Tools, &prefixes()), None, "{other}");
+            assert_eq!(Position::from_cursor(&Json::from(other), ListKind::Tools, &prefixes()), None, "{other}");
         }
         for malformed in ["{}", "[1]", r#"[["c",0,0,0]]"#, r#"[["a",0,0]]"#, r#"[["a",-1,0,0]]"#, "[[]]"] {
             let cursor = Json::from(with_origin("tools/list", &URL_SAFE_NO_PAD.encode(malformed)));
-            let found = Position::from_cursor(&cursor, Listing::Tools, &prefixes());
+            let found = Position::from_cursor(&cursor, ListKind::Tools, &prefixes());
             assert_eq!(found, None, "{malformed}");
         }
     }

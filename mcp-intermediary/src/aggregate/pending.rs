@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use mcp_proto::{Instant, Json, Method, RequestKey, Ticket, TicketKey};
 
 use super::event::ServerKey;
-use super::listing::Listing;
+use super::list_kind::ListKind;
 use super::pages::Part;
 
 /// All requests to servers without an outcome.
@@ -108,7 +108,7 @@ pub(super) enum Then {
 #[derive(Debug)]
 pub(super) struct Composed {
     pub(super) then: Then,
-    pub(super) listing: Listing,
+    pub(super) kind: ListKind,
     /// The parameters of the client, without a cursor.
     pub(super) params: Option<Json>,
     /// In the order of the servers.

@@ -9,7 +9,7 @@ use mcp_proto::{
 use super::Aggregate;
 use super::connection::Opener;
 use super::event::ServerKey;
-use super::listing::Listing;
+use super::list_kind::ListKind;
 use super::member::MemberState;
 use super::names::Named;
 use super::origin::{add_origin, origin_of};
@@ -21,7 +21,7 @@ use crate::relay;
 enum Route {
     To(ServerKey, Option<Json>),
     /// The server is known after these servers have listed what they have.
-    LookUp(Vec<ServerKey>, Listing),
+    LookUp(Vec<ServerKey>, ListKind),
     /// No server is known to have the resource.
     InTurn(Box<str>),
 }
@@ -42,8 +42,8 @@ impl Aggregate {
         looked: Looked,
         now: Instant,
     ) {
-        if let Some(listing) = Listing::of(&method) {
-            return self.on_list(ticket, listing, params, now);
+        if let Some(kind) = ListKind::of(&method) {
+            return self.on_list(ticket, kind, params, now);
         }
         match self.route(&method, params.as_ref(), looked) {
             Ok(Route::To(server, params)) => {
@@ -57,13 +57,13 @@ impl Aggregate {
                 let answer = Err(self.resource_not_found(&forwarded));
                 self.ask_next(forwarded, answer, now);
             }
-            Ok(Route::LookUp(servers, listing)) => {
-                let looked = if listing == Listing::Templates { Looked::Templates } else { Looked::Items };
+            Ok(Route::LookUp(servers, kind)) => {
+                let looked = if kind == ListKind::Templates { Looked::Templates } else { Looked::Items };
                 let meta = params.as_ref().and_then(|params| params.first_member("_meta"));
                 let asked = meta.map(|meta| Json::empty_object().with_member("_meta", &meta));
                 let positions = servers.into_iter().map(Position::first).collect();
                 let then = Then::LookUp { ticket, method, params, looked };
-                self.begin_list(then, listing, positions, false, asked, now);
+                self.begin_list(then, kind, positions, false, asked, now);
             }
             Err(error) => self.respond(ticket, Err(error), now),
         }
@@ -88,7 +88,7 @@ impl Aggregate {
             let [name, uri] = reference.first_members(["name", "uri"]);
             if let Some(name) = name.as_ref().and_then(Json::as_string) {
                 let to = |name: &Json| params.with_member("ref", &reference.with_member("name", name));
-                return self.route_name(&name, Listing::Prompts, looked, to);
+                return self.route_name(&name, ListKind::Prompts, looked, to);
             }
             let uri = uri.as_ref().and_then(Json::as_string);
             let uri = uri.ok_or_else(|| ErrorObject::invalid_params("ref must have a name or a uri"))?;
@@ -101,9 +101,9 @@ impl Aggregate {
             return Ok(Route::To(server, Some(params.with_member("taskId", &Json::from(id)))));
         }
         if facts.named_by == Some("name") {
-            let listing = if *method == Method::TOOLS_CALL { Listing::Tools } else { Listing::Prompts };
+            let kind = if *method == Method::TOOLS_CALL { ListKind::Tools } else { ListKind::Prompts };
             let to = |name: &Json| params.with_member("name", name);
-            return self.route_name(&member("name")?, listing, looked, to);
+            return self.route_name(&member("name")?, kind, looked, to);
         }
         if is_about_resource(method) {
             return self.route_uri(&member("uri")?, None, params, looked);
@@ -114,11 +114,11 @@ impl Aggregate {
     fn route_name(
         &self,
         name: &str,
-        listing: Listing,
+        kind: ListKind,
         looked: Looked,
         to: impl FnOnce(&Json) -> Json,
     ) -> Result<Route, ErrorObject> {
-        let names = if listing == Listing::Tools { &self.tools } else { &self.prompts };
+        let names = if kind == ListKind::Tools { &self.tools } else { &self.prompts };
         match names.resolve(name, self.config.naming, &self.prefixes, looked > Looked::Nothing) {
             Named::Known(server, name) => {
                 let params = to(&Json::from(name));
@@ -126,14 +126,14 @@ impl Aggregate {
                 Ok(Route::To(server, Some(params)))
             }
             Named::Unlisted(server) => {
-                let servers = self.servers_with(listing).into_iter();
+                let servers = self.servers_with(kind).into_iter();
                 let servers = servers.filter(|found| server.is_none_or(|server| server == *found));
-                Ok(Route::LookUp(servers.collect(), listing))
+                Ok(Route::LookUp(servers.collect(), kind))
             }
             Named::Unknown => {
                 let text = format!(
                     "no server has {} of this name",
-                    if listing == Listing::Tools { "a tool" } else { "a prompt" }
+                    if kind == ListKind::Tools { "a tool" } else { "a prompt" }
                 );
                 Err(ErrorObject::invalid_params(&text))
             }
@@ -153,10 +153,10 @@ impl Aggregate {
         if let Some(server) = server.or(of_template).or_else(|| self.resources.lister(uri)) {
             return Ok(Route::To(server, Some(params)));
         }
-        for (listing, of_listing) in [(Listing::Resources, Looked::Items), (Listing::Templates, Looked::Templates)] {
-            let servers = self.unknown_lists(listing);
+        for (kind, of_listing) in [(ListKind::Resources, Looked::Items), (ListKind::Templates, Looked::Templates)] {
+            let servers = self.unknown_lists(kind);
             if looked < of_listing && !servers.is_empty() {
-                return Ok(Route::LookUp(servers, listing));
+                return Ok(Route::LookUp(servers, kind));
             }
         }
         match self.resources.owner(uri) {
@@ -166,12 +166,12 @@ impl Aggregate {
     }
 
     /// The servers whose list was not read since its last change. Servers that are late with the list are left out.
-    fn unknown_lists(&self, listing: Listing) -> Vec<ServerKey> {
-        let mut servers = self.servers_with(listing);
+    fn unknown_lists(&self, kind: ListKind) -> Vec<ServerKey> {
+        let mut servers = self.servers_with(kind);
         servers.retain(|server| {
             let member = self.members.get(server);
-            let is_in_time = member.is_some_and(|member| member.is_usable() && !member.late.contains_key(&listing));
-            is_in_time && !self.resources.is_known(*server, listing)
+            let is_in_time = member.is_some_and(|member| member.is_usable() && !member.late.contains_key(&kind));
+            is_in_time && !self.resources.is_known(*server, kind)
         });
         servers
     }

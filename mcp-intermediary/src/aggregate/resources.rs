@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::event::ServerKey;
-use super::listing::Listing;
+use super::list_kind::ListKind;
 
 /// The maximum of URIs of all servers, and of their bytes; each server has its share.
 const STORED: usize = 16 * 1024;
@@ -29,7 +29,7 @@ pub(super) struct Resources {
     /// The servers that have answered about a resource that no server has listed.
     found: BTreeMap<Box<str>, ServerKey>,
     /// The lists that were read since they have changed.
-    known: BTreeSet<(ServerKey, Listing)>,
+    known: BTreeSet<(ServerKey, ListKind)>,
 }
 
 /// The servers that have listed a text, the earliest first.
@@ -90,28 +90,28 @@ impl Resources {
     }
 
     /// Stores that a server has a resource or a template; returns the server that it belongs to.
-    pub(super) fn learn(&mut self, listing: Listing, text: &str, server: ServerKey) -> ServerKey {
-        self.claims(listing).learn(text, server)
+    pub(super) fn learn(&mut self, kind: ListKind, text: &str, server: ServerKey) -> ServerKey {
+        self.claims(kind).learn(text, server)
     }
 
     /// A list was read; `whole` are its items, if these are all.
-    pub(super) fn on_listed(&mut self, listing: Listing, server: ServerKey, whole: Option<BTreeSet<Box<str>>>) {
-        self.known.insert((server, listing));
+    pub(super) fn on_listed(&mut self, kind: ListKind, server: ServerKey, whole: Option<BTreeSet<Box<str>>>) {
+        self.known.insert((server, kind));
         if let Some(whole) = whole {
-            self.claims(listing).retain(server, &whole);
+            self.claims(kind).retain(server, &whole);
         }
     }
 
     /// Whether a list was read since it has changed.
-    pub(super) fn is_known(&self, server: ServerKey, listing: Listing) -> bool {
-        self.known.contains(&(server, listing))
+    pub(super) fn is_known(&self, server: ServerKey, kind: ListKind) -> bool {
+        self.known.contains(&(server, kind))
     }
 
     /// The lists of a server may have changed. Its earlier entries stay valid until the lists are read again, so that
     /// no other server takes them.
     pub(super) fn on_changed(&mut self, server: ServerKey) {
-        self.known.remove(&(server, Listing::Resources));
-        self.known.remove(&(server, Listing::Templates));
+        self.known.remove(&(server, ListKind::Resources));
+        self.known.remove(&(server, ListKind::Templates));
     }
 
     /// A server has answered about a resource that no server has listed.
@@ -145,10 +145,10 @@ impl Resources {
         ranked.max().map(|(_, Reverse(server))| server)
     }
 
-    const fn claims(&mut self, listing: Listing) -> &mut Claims {
-        match listing {
-            Listing::Templates => &mut self.templates,
-            Listing::Resources | Listing::Tools | Listing::Prompts => &mut self.uris,
+    const fn claims(&mut self, kind: ListKind) -> &mut Claims {
+        match kind {
+            ListKind::Templates => &mut self.templates,
+            ListKind::Resources | ListKind::Tools | ListKind::Prompts => &mut self.uris,
         }
     }
 }
@@ -209,17 +209,17 @@ mod tests {
         let [a, b] = [0, 1].map(ServerKey::new);
         let mut resources = Resources::new(2);
         for (server, owner) in [(b, b), (a, b), (b, b)] {
-            assert_eq!(resources.learn(Listing::Resources, "x:1", server), owner);
+            assert_eq!(resources.learn(ListKind::Resources, "x:1", server), owner);
         }
         resources.on_changed(b);
-        assert_eq!(resources.learn(Listing::Resources, "x:1", a), b, "a change of a list hands nothing over");
-        resources.on_listed(Listing::Resources, b, Some(["x:1".into()].into()));
+        assert_eq!(resources.learn(ListKind::Resources, "x:1", a), b, "a change of a list hands nothing over");
+        resources.on_listed(ListKind::Resources, b, Some(["x:1".into()].into()));
         assert_eq!(resources.owner("x:1"), Some(b));
-        resources.on_listed(Listing::Resources, b, None);
+        resources.on_listed(ListKind::Resources, b, None);
         assert_eq!(resources.owner("x:1"), Some(b), "only a part was read");
-        resources.on_listed(Listing::Resources, b, Some(["x:2".into()].into()));
+        resources.on_listed(ListKind::Resources, b, Some(["x:2".into()].into()));
         assert_eq!(resources.owner("x:1"), Some(a));
-        resources.on_listed(Listing::Resources, a, Some(BTreeSet::new()));
+        resources.on_listed(ListKind::Resources, a, Some(BTreeSet::new()));
         assert_eq!((resources.owner("x:1"), resources.uris.usage[&a]), (None, (0, 0)));
     }
 
@@ -232,10 +232,10 @@ mod tests {
         for (template, server) in
             [("{+any}", a), ("x:/{+path}", b), ("x:/{id}/rows", c), ("x:/same", c), ("y:{a}", b), ("y:{b}", a)]
         {
-            assert_eq!(resources.learn(Listing::Templates, template, server), server);
+            assert_eq!(resources.learn(ListKind::Templates, template, server), server);
         }
-        assert_eq!(resources.learn(Listing::Templates, "x:/{+path}", a), b);
-        resources.learn(Listing::Resources, "x:/1/rows", b);
+        assert_eq!(resources.learn(ListKind::Templates, "x:/{+path}", a), b);
+        resources.learn(ListKind::Resources, "x:/1/rows", b);
         for (uri, owner) in
             [("x:/1/rows", b), ("x:/2/rows", c), ("x:/2", b), ("z:", a), ("y:1", a), ("x:/found", b), ("x:/same", c)]
         {
@@ -250,15 +250,15 @@ mod tests {
         let [a, b] = [0, 1].map(ServerKey::new);
         let mut resources = Resources::new(2);
         for number in 0..20_000 {
-            assert_eq!(resources.learn(Listing::Resources, &format!("{number:0200}"), a), a);
-            resources.learn(Listing::Templates, &number.to_string(), a);
+            assert_eq!(resources.learn(ListKind::Resources, &format!("{number:0200}"), a), a);
+            resources.learn(ListKind::Templates, &number.to_string(), a);
             resources.on_found(&number.to_string(), a);
         }
         let (count, bytes) = resources.uris.usage[&a];
         assert!(bytes <= STORED_BYTES / 2 && count <= STORED / 2 && count > 5000, "{count} {bytes}");
         assert_eq!((resources.templates.usage[&a].0, resources.found.len()), (TEMPLATES, FOUND));
-        for listing in [Listing::Resources, Listing::Templates] {
-            assert_eq!(resources.learn(listing, "x:1", b), b);
+        for kind in [ListKind::Resources, ListKind::Templates] {
+            assert_eq!(resources.learn(kind, "x:1", b), b);
         }
         assert_eq!((resources.lister("x:1"), resources.template_owner("x:1")), (Some(b), Some(b)));
     }
@@ -270,19 +270,19 @@ mod tests {
         let share = STORED / 2;
         let uris: BTreeSet<Box<str>> = (0..share).map(|number| Box::from(format!("a:{number}"))).collect();
         for uri in &uris {
-            resources.learn(Listing::Resources, uri, one);
+            resources.learn(ListKind::Resources, uri, one);
         }
         for is_listed_again in [false, true] {
             if is_listed_again {
-                resources.on_listed(Listing::Resources, one, Some(uris.clone()));
+                resources.on_listed(ListKind::Resources, one, Some(uris.clone()));
             }
-            resources.learn(Listing::Resources, "a:more", one);
+            resources.learn(ListKind::Resources, "a:more", one);
             assert_eq!(resources.lister("a:more"), None, "listed again: {is_listed_again}");
         }
-        resources.learn(Listing::Resources, "a:other", other);
+        resources.learn(ListKind::Resources, "a:other", other);
         assert_eq!(resources.lister("a:other"), Some(other));
-        resources.on_listed(Listing::Resources, one, Some(BTreeSet::new()));
-        resources.learn(Listing::Resources, "a:more", one);
+        resources.on_listed(ListKind::Resources, one, Some(BTreeSet::new()));
+        resources.learn(ListKind::Resources, "a:more", one);
         assert_eq!(resources.lister("a:more"), Some(one));
     }
 
@@ -296,8 +296,8 @@ mod tests {
         ] {
             for (first, second) in [(short, long), (long, short)] {
                 let mut resources = Resources::new(2);
-                resources.learn(Listing::Templates, first, one);
-                resources.learn(Listing::Templates, second, other);
+                resources.learn(ListKind::Templates, first, one);
+                resources.learn(ListKind::Templates, second, other);
                 let expected = if first == long { one } else { other };
                 assert_eq!(resources.owner(uri), Some(expected), "{first} {second}");
             }

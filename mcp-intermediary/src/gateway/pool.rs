@@ -132,7 +132,7 @@ impl Gateway {
                 self.refuse(waiting.ticket, &text, now);
             } else if has_room {
                 self.start(group, holder, waiting, now);
-            } else if self.has_ending_backend() || self.end_unused(now) {
+            } else if self.has_ending_backend() || self.end_longest_unused(now) {
                 self.waiting.push(waiting);
             } else {
                 self.refuse(waiting.ticket, "too many processes are in use; try again later", now);
@@ -149,7 +149,7 @@ impl Gateway {
     }
 
     /// Ends the backend that no client has used for longest; `false` if all are in use.
-    fn end_unused(&mut self, now: Instant) -> bool {
+    fn end_longest_unused(&mut self, now: Instant) -> bool {
         let unused = |key: &BackendKey| Some((self.timers.get(GatewayTimer::Unused(*key))?, *key));
         let Some((_, backend)) = self.backends.keys().filter_map(unused).min() else { return false };
         let Some(Backend::Running(running)) = self.backends.get_mut(&backend) else { return false };
@@ -157,6 +157,30 @@ impl Gateway {
         self.timers.clear(GatewayTimer::Unused(backend));
         self.active.insert(backend);
         true
+    }
+
+    /// Ends a backend that has no client, at once if the gateway is closed, else when it has had none for a while. Returns
+    /// whether it was ended.
+    pub(super) fn end_without_clients(&mut self, backend: BackendKey, now: Instant) -> bool {
+        let Some(Backend::Running(running)) = self.backends.get_mut(&backend) else { return false };
+        let is_unused = running.is_unused();
+        // No client will retry a parked call any more.
+        if self.is_closed && (is_unused || running.serves_requests()) {
+            running.upstream.client.close(now);
+            return true;
+        }
+        if !is_unused {
+            self.timers.clear(GatewayTimer::Unused(backend));
+        } else if !self.timers.is_set(GatewayTimer::Unused(backend)) {
+            self.timers.set(GatewayTimer::Unused(backend), now + self.unused_timeout);
+        }
+        false
+    }
+
+    /// Ends the backends that have no client, and from now on each with its last client.
+    pub(super) fn end_all_without_clients(&mut self) {
+        self.is_closed = true;
+        self.active.extend(self.backends.keys());
     }
 
     /// Starts a backend for a client, and for others of its group.

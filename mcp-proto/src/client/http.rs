@@ -23,7 +23,7 @@
 //! | file | what it does |
 //! |---|---|
 //! | `config` | the configuration |
-//! | `authorization` | challenges of the server, and what waits until the client is authorized |
+//! | `authorization` | challenges of the server, and credentials; messages wait for them in `delivery` |
 //! | `headers` | headers of requests, and fields from the headers of responses |
 //! | `delivery` | the messages on their way: the state of each, and their order |
 //! | `send` | the next message for a free exchange, and its HTTP request; messages that are not delivered |
@@ -34,11 +34,11 @@
 //! | `failure` | failures of exchanges, as drivers report them |
 //! | `refusal` | HTTP errors, and the JSON-RPC errors in their bodies |
 //! | `redirect` | redirects, followed or refused |
-//! | `session` | the session: begun, lost (404), ended; the client opens another one in `handshake` |
+//! | `session` | what follows when the session begins, is lost, or ends; the client opens another one in `handshake` |
 //! | `lost_session` | the forms in which servers state that a session is lost |
 //! | `cookies` | cookies of the server, for load balancers |
-//! | `cursor` | after which event a broken stream is resumed, and when |
-//! | `stream` | streams that break and are opened again, and the stream for messages that belong to no request |
+//! | `cursor` | how far a stream was read, and the pause before the next attempt |
+//! | `stream` | whether a broken stream is resumed or opened again, and the stream for messages that belong to no request |
 //! | `tools` | headers that repeat parts of messages, according to the received lists of tools |
 //! | `two_endpoint` | the transport of 2024-11-05, and the fallback to it |
 

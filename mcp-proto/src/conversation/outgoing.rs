@@ -10,8 +10,8 @@
 //! ```
 //!
 //! A local key is never used again, and an id on the wire is a key, so a late response cannot match a newer request
-//! (RP16). The table updates its indices and sums itself. The deadline of each request is in the caller's set of timers,
-//! in which a [`RequestKey`] becomes a key of the caller.
+//! (RP16). The table updates its indices and sums itself. It sets and moves the deadline of each request, in the caller's
+//! set of timers, in which a [`RequestKey`] becomes a key of the caller.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem;

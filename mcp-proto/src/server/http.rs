@@ -14,7 +14,7 @@
 //!                                               kept for a while ────────┘
 //! ```
 //!
-//! | room | what it does |
+//! | part | what it does |
 //! |---|---|
 //! | `exchange` | heads, bodies, responses and streams of exchanges; it knows no session |
 //! | `stream` | events of streams, their ids, and where they are kept |
@@ -24,7 +24,7 @@
 //! |---|---|
 //! | `config` | the configuration |
 //! | `purpose` | what exchanges are for |
-//! | `plan` | decides by the head of a request what is done with it |
+//! | `plan` | checks the head of a request (access, path, authentication, session), and decides what is done with it |
 //! | `post` | messages that clients post |
 //! | `stateless` | requests without a session |
 //! | `transport` | decides how a message of the server is sent: in a response, or as an event of a stream |

@@ -1,4 +1,19 @@
 //! A server as a service of HTTP requests.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `application` | what is behind the machine of an HTTP server |
+//! | `handlers` | the handlers of a server, as what is behind its machine |
+//! | `authenticate` | the application's check of credentials |
+//! | `driver` | the task that owns the machine of an HTTP server |
+//! | `inbox` | the way of a request to this task, and of the response back |
+//! | `request_body` | reads the bodies of requests |
+//! | `body` | bodies of responses |
+//! | `pieces` | the pieces of such a body, which the connection takes as its client reads them |
+//! | `listener` | accepts the connections of a server |
+//! | `connection` | one connection |
+//! | `half_close` | clients that have ended their sending side |
+//! | `request_lines` | refuses requests that another HTTP parser may delimit otherwise |
 
 mod application;
 mod authenticate;

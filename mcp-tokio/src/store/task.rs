@@ -427,8 +427,7 @@ mod tests {
             stored.timeout = Duration::from_secs(5);
             let link = StoreLink::start(Arc::new(Arc::clone(&store)), &stored);
             link.carry_out(load("a", 1));
-            let begins_after = Duration::from_secs(begins_after);
-            sleep(begins_after - Duration::from_millis(10)).await;
+            sleep(Duration::from_millis(begins_after * 1000 - 10)).await;
             assert_eq!(store.begun(), [0; 0]);
             sleep(Duration::from_millis(20)).await;
             assert_eq!(store.begun(), [1]);

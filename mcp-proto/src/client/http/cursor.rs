@@ -1,4 +1,4 @@
-//! After which event a broken stream is resumed, and when.
+//! How far a stream was read, and the pause before it is resumed.
 
 use std::time::Duration;
 

@@ -1,5 +1,18 @@
 //! Exchanges, from the head of a request to the end of its response: bodies that arrive, responses that are written, and
 //! streams that are kept alive. What a request is for is known to the layer above.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `action` | actions for the driver |
+//! | `request_info` | what the driver states about a request besides its head |
+//! | `head` | the checks of a head that concern no session |
+//! | `access` | refuses a `Host` or an `Origin` that is not allowed |
+//! | `cors` | lets web pages of allowed origins read responses |
+//! | `header_check`, `annotated` | compares headers with the body, and the tools that repeat arguments in headers |
+//! | `metadata` | serves the metadata of the protected resource |
+//! | `refusal` | responses with an error status |
+//! | `response` | whole responses, and streams of events |
+//! | `unwritten` | bytes that the driver has received but not written |
 
 pub(crate) mod access;
 pub(crate) mod action;

@@ -1,4 +1,4 @@
-//! Checks `Host` and `Origin` against the configured [`Access`].
+//! Refuses requests whose `Host` or `Origin` the configured [`Access`] does not allow.
 
 use http::StatusCode;
 use http::header::{HOST, ORIGIN};

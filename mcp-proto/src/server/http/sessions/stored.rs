@@ -6,10 +6,10 @@
 //! | `work` | passes them to the store, and their results to what waits for them |
 //! | `lookup` | how a request finds its session, and how sessions end |
 //! | `record`, `saving` | the record of a session; its changes, and the responses that wait for them |
-//! | `append` | messages for the streams of requests that are served here: stored, then written |
+//! | `append` | messages for the streams of requests that are served here: stored, then written as events |
 //! | `reader`, `read` | streams that are read from the store for clients |
 //! | `get_stream` | messages for the GET stream of a session, which another instance may have |
-//! | `instances` | what instances report to each other, and messages of clients for another one |
+//! | `instances` | which instance a client's answer or cancellation is for, and what instances report to each other |
 //! | `task_requests` | requests about tasks of another instance |
 
 pub(crate) mod append;

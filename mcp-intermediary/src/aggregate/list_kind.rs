@@ -5,18 +5,18 @@ use mcp_proto::spec::List;
 
 /// A list that a client can request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Listing {
+pub(super) enum ListKind {
     Tools,
     Prompts,
     Resources,
     Templates,
 }
 
-impl Listing {
+impl ListKind {
     pub(super) const ALL: [Self; 4] = [Self::Tools, Self::Prompts, Self::Resources, Self::Templates];
 
     pub(super) fn of(method: &Method) -> Option<Self> {
-        Self::ALL.into_iter().find(|listing| listing.method() == *method)
+        Self::ALL.into_iter().find(|kind| kind.method() == *method)
     }
 
     pub(super) const fn list(self) -> List {
