@@ -93,3 +93,24 @@ impl HttpConnections {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_waits_for_a_response_that_is_being_written() {
+        let route = |_: &Parts| unreachable!("there is no request");
+        let connections =
+            HttpConnections::new(1, ConnectionTimeouts::default(), Authenticate::default(), route, Arc::default());
+        let answering = Arc::clone(&connections.shared.answering);
+        answering.store(1, Ordering::Release);
+        let writing = thread::spawn(move || {
+            thread::sleep(Duration::from_millis(50));
+            answering.store(0, Ordering::Release);
+        });
+        connections.flush();
+        assert_eq!(connections.shared.answering.load(Ordering::Acquire), 0);
+        writing.join().unwrap();
+    }
+}

@@ -5,12 +5,14 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use mcp_blocking::{AggregateProxy, AggregateServer, AggregateStopper, PipeReader, PipeWriter, Proxy, pipe};
 use mcp_intermediary::aggregate::{Config, Event};
 use mcp_intermediary::relay;
 use mcp_proto::client::CloseReason;
 use mcp_testkit::messages::{initialize_result, result};
+use tests::unread_pipes::MORE_THAN_A_PIPE;
 
 /// A client of an aggregate that runs on a thread.
 struct Client {
@@ -138,6 +140,34 @@ fn an_aggregate_ends_when_its_client_does_not_read_any_more() {
     let _ = to_proxy.write_all(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n");
     assert_eq!(thread.join().expect("no panic").expect("it has ended"), CloseReason::Local);
     drop(to_proxy);
+}
+
+#[test]
+fn an_aggregate_ends_only_after_its_client_has_read_all() {
+    let opened = result("1", &initialize_result("2025-11-25"));
+    let script = format!(
+        r#"read -r opening; echo '{opened}'; read -r confirmation; read -r call
+        printf '{{"jsonrpc":"2.0","id":2,"result":{{"content":[{{"type":"text","text":"'
+        head -c {MORE_THAN_A_PIPE} /dev/zero | tr '\0' x; echo '"}}]}}}}'; cat"#
+    );
+    let server = AggregateServer::command(move || {
+        let mut command = Command::new("sh");
+        command.arg("-c").arg(&script);
+        command
+    });
+    let mut client = Client::of(vec![("a", server)]);
+    client.open();
+    client.send(r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a__x","arguments":{}}}"#);
+    // The answer has begun.
+    while !client.from_proxy.fill_buf().unwrap().starts_with(br#"{"jsonrpc":"2.0","id":1"#) {
+        let mut line = String::new();
+        client.from_proxy.read_line(&mut line).unwrap();
+    }
+    client.to_proxy = None;
+    thread::sleep(Duration::from_millis(200));
+    assert!(!client.thread.is_finished());
+    assert!(client.answer().len() > MORE_THAN_A_PIPE);
+    assert_eq!(client.close(), CloseReason::Peer);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 use mcp_blocking::{Backend, Gateway, GatewayObserver, GatewayStatus, GatewayStopper, ServerStatus};
 use mcp_intermediary::gateway::{BackendKey, Config};
 use mcp_testkit::http_exchange::TestRequest;
-use mcp_testkit::messages::{initialize_result, result};
+use mcp_testkit::messages::{initialize_result, request, result};
 use mcp_testkit::raw_client::RawClient;
 use mcp_testkit::waiting::wait_until;
 
@@ -84,6 +84,32 @@ fn an_observer_of_a_gateway_sees_what_its_processes_are_sent_and_what_they_send(
     let (received, written) = (String::from_utf8(received).unwrap(), String::from_utf8(written).unwrap());
     assert_eq!(received, format!("{}\n", result("1", &initialize_result("2025-11-25"))));
     assert!(written.starts_with('{') && written.contains(r#""method":"initialize""#), "{written}");
+}
+
+#[test]
+fn what_a_process_has_read_does_not_count_as_unread() {
+    const BYTES: usize = 20_000;
+    let script = r#"read -r first; echo "$0"; read -r confirmed
+        while read -r call; do id=${call#*'"id":'}; echo '{"jsonrpc":"2.0","id":'"${id%%,*}"',"result":{}}'; done"#;
+    let opened = result("1", &initialize_result("2025-11-25"));
+    let mut config = Config::default();
+    config.relay.limits.unwritten = 3 * BYTES;
+    let gateway = InProcess::start(
+        config,
+        Backend::command(move |_| {
+            let mut command = Command::new("sh");
+            command.args(["-c", script, &opened]);
+            command
+        }),
+    );
+    let session = gateway.raw.session("2025-11-25");
+    for id in 1..=6 {
+        let params = format!(r#"{{"text":"{}"}}"#, "x".repeat(BYTES));
+        let call = request(&id.to_string(), "own/read", &params);
+        let answer = gateway.raw.answer(&TestRequest::post(call).in_session(&session)).text();
+        assert!(answer.contains(r#""result":{}"#), "{id}: {answer}");
+    }
+    gateway.end();
 }
 
 #[test]
