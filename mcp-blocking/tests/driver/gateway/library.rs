@@ -93,7 +93,7 @@ fn what_a_process_has_read_does_not_count_as_unread() {
         while read -r call; do id=${call#*'"id":'}; echo '{"jsonrpc":"2.0","id":'"${id%%,*}"',"result":{}}'; done"#;
     let opened = result("1", &initialize_result("2025-11-25"));
     let mut config = Config::default();
-    config.relay.limits.unwritten = 3 * BYTES;
+    (config.relay.limits.message, config.relay.limits.unwritten) = (2 * BYTES, 3 * BYTES);
     let gateway = InProcess::start(
         config,
         Backend::command(move |_| {
@@ -103,7 +103,7 @@ fn what_a_process_has_read_does_not_count_as_unread() {
         }),
     );
     let session = gateway.raw.session("2025-11-25");
-    for id in 1..=6 {
+    for id in 1..=9 {
         let params = format!(r#"{{"text":"{}"}}"#, "x".repeat(BYTES));
         let call = request(&id.to_string(), "own/read", &params);
         let answer = gateway.raw.answer(&TestRequest::post(call).in_session(&session)).text();
