@@ -9,6 +9,7 @@ mod gateway;
 mod hub;
 mod logging;
 mod pin_file;
+mod printed;
 mod private_file;
 mod record;
 mod restrictions;
@@ -18,7 +19,7 @@ mod signals;
 #[cfg(unix)]
 mod socket_file;
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -31,6 +32,7 @@ use mcp_intermediary::relay::{Config, Event, KnownServer, Pins, Side};
 use mcp_proto::client::{CloseReason, Unavailable};
 use mcp_proto::{Failed, Limits, ProtocolVersion};
 use pin_file::PinFile;
+use printed::Printed;
 use record::{Record, Recorder, Source};
 use sign_in::KnownServerFile;
 use signals::Signals;
@@ -72,10 +74,11 @@ fn run(mut args: Args, log: &Log) -> io::Result<bool> {
 
 fn run_command(command: Command, log: &Log) -> io::Result<bool> {
     let leave_out = |account: &Account| log.leave_out(account.settings_or_exit().secrets);
-    let out = &mut io::stdout();
-    match command {
-        Command::Serve(serve) => gateway::run(&Arc::from(serve), log),
-        Command::Demo => demo::run(&mut out.lock()).map(|()| true),
+    let mut printed = Printed::new();
+    let out = &mut printed;
+    let outcome = match command {
+        Command::Serve(serve) => return gateway::run(&Arc::from(serve), log),
+        Command::Demo => demo::run(out).map(|()| true),
         Command::Login { import, account } => {
             leave_out(&account);
             if import { sign_in::import(&account, out) } else { sign_in::login(&account, out) }
@@ -88,19 +91,18 @@ fn run_command(command: Command, log: &Log) -> io::Result<bool> {
             leave_out(&account);
             sign_in::whoami(&account, out)
         }
-    }
+    };
+    printed.end(outcome)
 }
 
 /// Returns whether the server can be used.
 fn check(args: &Args, settings: Settings) -> io::Result<bool> {
-    let mut out = io::stdout().lock();
+    let mut out = Printed::new();
     let signals = Signals::default();
     let asked = args.asked().unwrap_or_else(|error| Args::exit_with_usage(&error));
     let outcome = check::check(settings, args.timeouts(), &asked, &mut out, &|server| signals.kill(server));
     signals.exit_after(1);
-    let fine = outcome?;
-    out.flush()?;
-    Ok(fine)
+    out.end(outcome)
 }
 
 /// Returns whether the client or a signal ended the proxy, as opposed to the server.

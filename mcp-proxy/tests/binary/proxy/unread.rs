@@ -283,3 +283,14 @@ fn ends_before(mut command: Command, calls: usize, bytes: usize, how: End, answe
         assert_eq!(outcomes.0.len(), calls + 1);
     }
 }
+
+#[test]
+fn a_command_whose_output_nobody_reads_reports_no_error() {
+    let unused = "http://127.0.0.1:1/mcp";
+    for arguments in [&["demo"][..], &["--check", unused], &["whoami", unused], &["--help"], &["serve", "--help"]] {
+        let mut child = command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+        drop(child.stdout.take());
+        let output = child.wait_with_output().expect("it ends");
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{arguments:?}");
+    }
+}
