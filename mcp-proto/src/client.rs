@@ -78,7 +78,6 @@ use crate::json::Json;
 use crate::jsonrpc::{ErrorObject, Message, Notification, RequestId, Response};
 use crate::limits::Load;
 use crate::spec::{Method, ProtocolVersion};
-use crate::transport::Transport;
 
 pub use crate::conversation::call::Call;
 pub use crate::conversation::outcome::{CloseReason, Outcome};
@@ -118,7 +117,7 @@ pub use crate::conversation::outcome::{CloseReason, Outcome};
 /// assert!(matches!(outcome, Outcome::Result(result) if result.as_bytes() == br#"{"tools":[]}"#));
 /// # Ok::<(), mcp_proto::UsageError>(())
 /// ```
-pub struct Client<T: Transport> {
+pub struct Client<T: ClientTransport> {
     config: Config,
     pub(crate) transport: T,
     connection: Connection,
@@ -129,14 +128,14 @@ pub struct Client<T: Transport> {
     subscriptions: Subscriptions,
     /// `None` if results are not cached.
     cache: Option<Cache>,
-    timers: Deadlines<ClientTimer>,
+    timers: Deadlines<ClientTimer<T::Timer>>,
     reports: Reports,
     inbound: InboundQueue,
     out: Outbox<T::Action, Event>,
 }
 
 /// Shows only counts, because the state contains payloads and headers.
-impl<T: Transport> fmt::Debug for Client<T> {
+impl<T: ClientTransport> fmt::Debug for Client<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Client")
             .field("phase", &self.connection.phase)
@@ -157,8 +156,9 @@ struct Reports {
     not_written: u64,
 }
 
+/// A timer of a client. Of two that are due at the same time, the first kind is handled first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum ClientTimer {
+enum ClientTimer<X> {
     Answer(RequestKey),
     /// A request whose interim result asks for no input is sent again.
     InputRetry(RequestKey),
@@ -169,9 +169,11 @@ enum ClientTimer {
     Reconnect,
     /// Early requests stop waiting for the application to confirm the session.
     Unconfirmed,
+    /// A timer of the transport.
+    Transport(X),
 }
 
-impl From<RequestKey> for ClientTimer {
+impl<X> From<RequestKey> for ClientTimer<X> {
     /// The deadline of a request.
     fn from(request: RequestKey) -> Self {
         Self::Answer(request)
@@ -491,6 +493,7 @@ impl<T: ClientTransport> Client<T> {
     ///
     /// Rules: CL2.
     pub fn handle_timeout(&mut self, now: Instant) {
+        let mut is_of_transport = false;
         while let Some(timer) = self.timers.pop_due(now) {
             match timer {
                 ClientTimer::Answer(request) => self.on_answer_timeout(request, now),
@@ -503,9 +506,17 @@ impl<T: ClientTransport> Client<T> {
                         self.open(false, now);
                     }
                 }
+                // What it passes to the client is handled after the timers, when the transport has continued.
+                ClientTimer::Transport(timer) => {
+                    is_of_transport = true;
+                    let (transport, output) = &mut self.split();
+                    transport.on_timer(timer, now, output);
+                }
             }
         }
-        self.with_transport(now, |transport, output| transport.handle_timeout(now, output));
+        if is_of_transport {
+            self.with_transport(now, |transport, output| transport.after_timers(now, output));
+        }
     }
 
     /// The next action for the driver or event for the application. Call this after every input and command until it
@@ -528,7 +539,7 @@ impl<T: ClientTransport> Client<T> {
     /// When [`Client::handle_timeout`] must be called next; `None` if no timer is set.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
-        [self.timers.next(), self.transport.poll_timeout()].into_iter().flatten().min()
+        self.timers.next()
     }
 
     /// Whether the driver should read more input. It is `false` while outputs are not polled fast enough, or while the
@@ -665,8 +676,8 @@ impl<T: ClientTransport> Client<T> {
         let message = if is_taken { message } else { message.overloaded() };
         if self.inbound.is_handled {
             // No nested call: a server can send any number of requests in one chunk, and each call would take stack.
-            let output = &mut TransportOutput { out: &mut self.out, inbound: &mut self.inbound };
-            return self.transport.send(&message, Role::Answer, now, output);
+            let (transport, output) = &mut self.split();
+            return transport.send(&message, Role::Answer, now, output);
         }
         self.with_transport(now, |transport, output| transport.send(&message, Role::Answer, now, output));
     }
@@ -679,7 +690,6 @@ impl<T: ClientTransport> Client<T> {
         let unanswered = opening.and_then(|request| self.outgoing.get(request)).map(|request| request.method.clone());
         let failed = reason.failure(unanswered);
         self.connection.phase = ConnectionPhase::Closing(reason);
-        self.timers.clear_all();
         self.incoming.clear();
         for request in self.outgoing.keys() {
             if opening == Some(request) {
@@ -691,20 +701,24 @@ impl<T: ClientTransport> Client<T> {
         }
         self.end_subscriptions(&Outcome::Failed(failed), now);
         self.connection.clear_settings();
+        self.timers.clear_all();
         self.with_transport(now, |transport, output| transport.close(now, output));
     }
 
     /// Runs `act` on the transport, and handles everything that the transport passes to the client.
-    pub(crate) fn with_transport(
-        &mut self,
-        now: Instant,
-        act: impl FnOnce(&mut T, &mut TransportOutput<'_, T::Action>),
-    ) {
-        act(&mut self.transport, &mut TransportOutput { out: &mut self.out, inbound: &mut self.inbound });
+    pub(crate) fn with_transport(&mut self, now: Instant, act: impl FnOnce(&mut T, &mut TransportOutput<'_, T>)) {
+        let (transport, output) = &mut self.split();
+        act(transport, output);
         let is_nested = std::mem::replace(&mut self.inbound.is_handled, true);
         while let Some(inbound) = self.inbound.messages.pop_front() {
             self.on_inbound(inbound, now);
         }
         self.inbound.is_handled = is_nested;
+    }
+
+    /// The transport and its outputs.
+    const fn split(&mut self) -> (&mut T, TransportOutput<'_, T>) {
+        let Self { transport, out, inbound, timers, .. } = self;
+        (transport, TransportOutput { out, inbound, timers })
     }
 }

@@ -28,7 +28,7 @@
 //! | `delivery` | the messages on their way: the state of each, and their order |
 //! | `send` | the next message for a free exchange, and its HTTP request; messages that are not delivered |
 //! | `cancel` | requests that are cancelled, or whose answers are not needed |
-//! | `exchange` | open exchanges: their purposes, how they are read, and their deadlines |
+//! | `exchange` | open exchanges: their purposes, and how they are read |
 //! | `response` | responses: heads, bodies, ends and failures of exchanges |
 //! | `route` | decoding of events and bodies, and matching of messages to requests |
 //! | `failure` | failures of exchanges, as drivers report them |
@@ -68,8 +68,8 @@ use std::time::Duration;
 use authorization::Authorization;
 use bytes::Bytes;
 use cookies::Cookies;
-use delivery::{Deliveries, DueDelivery};
-use exchange::{ExchangeTimer, Exchanges};
+use delivery::{Deliveries, DeliveryKey};
+use exchange::Exchanges;
 use http::Request;
 use session::HttpSession;
 use stream::GetStream;
@@ -79,6 +79,7 @@ pub use config::{HttpConfig, HttpTransport};
 pub use exchange::ExchangeKey;
 pub use failure::Failure;
 
+use super::ClientTimer;
 use super::transport::{Backlog, ClientTransport, Role, TransportOutput};
 use crate::Instant;
 use crate::auth::{Credentials, ProofClaims};
@@ -170,7 +171,6 @@ pub struct Http {
     /// Those of the session, once the server has set one.
     cookies: Option<Cookies>,
     tools: Tools,
-    timers: Deadlines<HttpTimer>,
 }
 
 /// How messages are sent and answered.
@@ -235,8 +235,21 @@ impl fmt::Debug for Http {
     }
 }
 
+/// A timer of the transport.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum HttpTimer {
+pub enum HttpTimer {
+    /// The body of an exchange has been silent for too long.
+    Idle(ExchangeKey),
+    /// An exchange whose request has ended is read no longer.
+    Linger(ExchangeKey),
+    /// A message that is not a request was not accepted in time.
+    Accept(ExchangeKey),
+    /// A message that was not delivered is sent again.
+    Retry { position: u64, key: DeliveryKey },
+    /// The stream of a request is opened again.
+    Resume(RequestKey),
+    /// A message, or with `position` 0 the stream of a request, has waited for authorization for too long.
+    Authorization { position: u64, key: DeliveryKey },
     /// The stream of the server is opened again.
     GetStream,
     /// A two-endpoint server has not named its endpoint in time.
@@ -244,6 +257,9 @@ enum HttpTimer {
     /// The session could not be ended in time.
     Close,
 }
+
+/// The timers of the client.
+type Timers = Deadlines<ClientTimer<HttpTimer>>;
 
 impl Http {
     /// Creates a transport to the server of `config`.
@@ -262,7 +278,6 @@ impl Http {
             exchanges: Exchanges::new(),
             deliveries: Deliveries::new(),
             tools: Tools::default(),
-            timers: Deadlines::new(),
         }
     }
 
@@ -368,6 +383,7 @@ impl Transport for Http {
 impl ClientTransport for Http {
     const SILENCE_MEANS_LEGACY: bool = false;
     const CAN_LOSE_SESSION: bool = true;
+    type Timer = HttpTimer;
 
     fn set_redelivery_time(&mut self, time: Duration) {
         self.config.redelivery = time;
@@ -382,11 +398,11 @@ impl ClientTransport for Http {
         self.jitter = Jitter::new(seed);
     }
 
-    fn begin(&mut self, now: Instant, output: &mut TransportOutput<'_, HttpAction>) {
+    fn begin(&mut self, now: Instant, output: &mut TransportOutput<'_, Self>) {
         self.begin_session(now, output);
     }
 
-    fn send(&mut self, message: &Message, role: Role, now: Instant, output: &mut TransportOutput<'_, HttpAction>) {
+    fn send(&mut self, message: &Message, role: Role, now: Instant, output: &mut TransportOutput<'_, Self>) {
         self.send_message(message, role, now, output);
     }
 
@@ -396,13 +412,7 @@ impl ClientTransport for Http {
 
     fn load(&self) -> Load {
         let (waiting, bytes) = self.deliveries.load();
-        Load {
-            exchanges: self.exchanges.len(),
-            waiting,
-            held: bytes + self.exchanges.receiving(),
-            timers: self.exchanges.timers() + self.deliveries.timers() + self.timers.len(),
-            ..Load::default()
-        }
+        Load { exchanges: self.exchanges.len(), waiting, held: bytes + self.exchanges.receiving(), ..Load::default() }
     }
 
     fn takes_answer(&self, bytes: usize, limits: &Limits) -> bool {
@@ -422,69 +432,44 @@ impl ClientTransport for Http {
         true
     }
 
-    fn respawn(&mut self, _output: &mut TransportOutput<'_, HttpAction>) {}
+    fn respawn(&mut self, _output: &mut TransportOutput<'_, Self>) {}
 
-    fn cancel(
-        &mut self,
-        request: RequestKey,
-        notice: &Message,
-        now: Instant,
-        output: &mut TransportOutput<'_, HttpAction>,
-    ) {
+    fn cancel(&mut self, request: RequestKey, notice: &Message, now: Instant, output: &mut TransportOutput<'_, Self>) {
         self.cancel_request(request, notice, now, output);
     }
 
-    fn abandon(&mut self, request: RequestKey, now: Instant, _output: &mut TransportOutput<'_, HttpAction>) {
-        self.drop_request(request, now);
+    fn abandon(&mut self, request: RequestKey, now: Instant, output: &mut TransportOutput<'_, Self>) {
+        self.drop_request(request, now, output);
     }
 
-    fn negotiated(&mut self, version: ProtocolVersion, output: &mut TransportOutput<'_, HttpAction>) {
+    fn negotiated(&mut self, version: ProtocolVersion, output: &mut TransportOutput<'_, Self>) {
         self.accept_session(version, output);
     }
 
-    fn ready(&mut self, now: Instant, output: &mut TransportOutput<'_, HttpAction>) {
+    fn ready(&mut self, now: Instant, output: &mut TransportOutput<'_, Self>) {
         self.session_ready(now, output);
     }
 
-    fn close(&mut self, now: Instant, output: &mut TransportOutput<'_, HttpAction>) {
+    fn close(&mut self, now: Instant, output: &mut TransportOutput<'_, Self>) {
         self.begin_closing(now, output);
     }
 
-    fn handle_timeout(&mut self, now: Instant, output: &mut TransportOutput<'_, HttpAction>) {
-        while let Some(due) = self.pop_due(now) {
-            match due {
-                Due::Exchange(ExchangeTimer::Idle(exchange)) => self.on_silence(exchange, now, output),
-                Due::Exchange(ExchangeTimer::Linger(exchange)) => self.on_lingered(exchange, output),
-                Due::Exchange(ExchangeTimer::Accept(exchange)) => self.on_not_accepted(exchange, output),
-                Due::Delivery(DueDelivery::Retry(message)) => self.deliveries.enqueue(message),
-                Due::Delivery(DueDelivery::Resume(request)) => self.reopen(request, now, output),
-                Due::Delivery(DueDelivery::NoAuthorization(message)) => self.on_no_authorization(message, output),
-                Due::Other(HttpTimer::GetStream) => self.open_get_stream(output),
-                Due::Other(HttpTimer::Endpoint) => self.on_no_endpoint(output),
-                Due::Other(HttpTimer::Close) => self.close_unended(output),
-            }
+    fn on_timer(&mut self, timer: HttpTimer, now: Instant, output: &mut TransportOutput<'_, Self>) {
+        match timer {
+            HttpTimer::Idle(exchange) => self.on_silence(exchange, now, output),
+            HttpTimer::Linger(exchange) => self.on_lingered(exchange, output),
+            HttpTimer::Accept(exchange) => self.on_not_accepted(exchange, output),
+            HttpTimer::Retry { key, .. } => self.deliveries.enqueue(key, output.timers),
+            HttpTimer::Resume(request) => self.reopen(request, now, output),
+            HttpTimer::Authorization { key, .. } => self.on_no_authorization(key, output),
+            HttpTimer::GetStream => self.open_get_stream(output),
+            HttpTimer::Endpoint => self.on_no_endpoint(output),
+            HttpTimer::Close => self.close_unended(output),
         }
+    }
+
+    /// Sends what was queued again, in the order of the queues.
+    fn after_timers(&mut self, now: Instant, output: &mut TransportOutput<'_, Self>) {
         self.pump(now, output);
-    }
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        [self.exchanges.poll_timeout(), self.deliveries.poll_timeout(), self.timers.next()].into_iter().flatten().min()
-    }
-}
-
-/// A timer that is due.
-enum Due {
-    Exchange(ExchangeTimer),
-    Delivery(DueDelivery),
-    Other(HttpTimer),
-}
-
-impl Http {
-    /// Removes and returns the earliest timer that is due. Among timers for the same time, an exchange's is first.
-    fn pop_due(&mut self, now: Instant) -> Option<Due> {
-        let next = self.poll_timeout().filter(|next| *next <= now)?;
-        let due = self.exchanges.pop_due(next).map(Due::Exchange);
-        let due = due.or_else(|| self.deliveries.pop_due(next).map(Due::Delivery));
-        due.or_else(|| self.timers.pop_due(next).map(Due::Other))
     }
 }

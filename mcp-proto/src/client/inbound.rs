@@ -57,6 +57,7 @@ impl<T: ClientTransport> Client<T> {
                     CloseReason::Peer
                 };
                 self.connection.phase = ConnectionPhase::Closed;
+                self.timers.clear_all();
                 self.out.report(Event::Closed(reason));
             }
         }

@@ -1,5 +1,6 @@
 //! The client on a byte stream: what it receives, and its transport.
 
+use std::convert::Infallible;
 use std::time::Duration;
 
 use super::Client;
@@ -11,7 +12,7 @@ use crate::error::{Failed, Fault, InvalidResponse, ProcessEnd, Quirk, StartFailu
 use crate::jsonrpc::{Message, ParseError, Subject};
 use crate::limits::{Limits, Load};
 use crate::spec::ProtocolVersion;
-use crate::transport::{Excess, Line, Stdio, StdioAction, too_long};
+use crate::transport::{Excess, Line, Stdio, too_long};
 
 impl Client<Stdio> {
     /// Bytes have arrived from the server, in pieces of any size.
@@ -42,10 +43,10 @@ impl Client<Stdio> {
         }
     }
 
-    /// This many more bytes of [`StdioAction::Write`] were written to the server's stream.
+    /// This many more bytes of [`StdioAction::Write`](crate::StdioAction::Write) were written to the server's stream.
     ///
     /// Bytes that are not reported count against [`Limits::unwritten`](crate::Limits::unwritten). After
-    /// [`StdioAction::Respawn`], bytes of the earlier process must not be reported any
+    /// [`StdioAction::Respawn`](crate::StdioAction::Respawn), bytes of the earlier process must not be reported any
     /// more.
     pub fn handle_written(&mut self, bytes: usize, _now: Instant) {
         self.transport.handle_written(bytes);
@@ -132,6 +133,7 @@ impl Client<Stdio> {
 impl ClientTransport for Stdio {
     const SILENCE_MEANS_LEGACY: bool = true;
     const CAN_LOSE_SESSION: bool = false;
+    type Timer = Infallible;
 
     fn set_redelivery_time(&mut self, _time: Duration) {}
 
@@ -143,9 +145,9 @@ impl ClientTransport for Stdio {
         self.set_limits(limits);
     }
 
-    fn begin(&mut self, _now: Instant, _output: &mut TransportOutput<'_, StdioAction>) {}
+    fn begin(&mut self, _now: Instant, _output: &mut TransportOutput<'_, Self>) {}
 
-    fn send(&mut self, message: &Message, role: Role, _now: Instant, output: &mut TransportOutput<'_, StdioAction>) {
+    fn send(&mut self, message: &Message, role: Role, _now: Instant, output: &mut TransportOutput<'_, Self>) {
         self.write(message, output.out);
         if role == Role::Confirmation {
             output.pass(Inbound::Confirmed);
@@ -173,7 +175,7 @@ impl ClientTransport for Stdio {
         false
     }
 
-    fn respawn(&mut self, output: &mut TransportOutput<'_, StdioAction>) {
+    fn respawn(&mut self, output: &mut TransportOutput<'_, Self>) {
         Self::respawn(self, output.out);
     }
 
@@ -182,31 +184,31 @@ impl ClientTransport for Stdio {
         _request: RequestKey,
         notice: &Message,
         _now: Instant,
-        output: &mut TransportOutput<'_, StdioAction>,
+        output: &mut TransportOutput<'_, Self>,
     ) {
         self.write(notice, output.out);
     }
 
-    fn abandon(&mut self, _request: RequestKey, _now: Instant, _output: &mut TransportOutput<'_, StdioAction>) {}
+    fn abandon(&mut self, _request: RequestKey, _now: Instant, _output: &mut TransportOutput<'_, Self>) {}
 
-    fn negotiated(&mut self, version: ProtocolVersion, _output: &mut TransportOutput<'_, StdioAction>) {
+    fn negotiated(&mut self, version: ProtocolVersion, _output: &mut TransportOutput<'_, Self>) {
         self.set_unreadable_id(version.rules().unreadable_id);
     }
 
-    fn ready(&mut self, _now: Instant, _output: &mut TransportOutput<'_, StdioAction>) {}
+    fn ready(&mut self, _now: Instant, _output: &mut TransportOutput<'_, Self>) {}
 
-    fn close(&mut self, _now: Instant, output: &mut TransportOutput<'_, StdioAction>) {
+    fn close(&mut self, _now: Instant, output: &mut TransportOutput<'_, Self>) {
         Self::close(self, output.out);
         output.pass(Inbound::Closed);
     }
 
-    fn handle_timeout(&mut self, _now: Instant, _output: &mut TransportOutput<'_, StdioAction>) {}
+    fn on_timer(&mut self, timer: Infallible, _now: Instant, _output: &mut TransportOutput<'_, Self>) {
+        match timer {}
+    }
+
+    fn after_timers(&mut self, _now: Instant, _output: &mut TransportOutput<'_, Self>) {}
 
     fn load(&self) -> Load {
         Self::load(self)
-    }
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        None
     }
 }

@@ -1,11 +1,14 @@
 //! The interface between a client and its transport.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::time::Duration;
 
+use super::ClientTimer;
 use super::event::Event;
 use crate::Instant;
 use crate::auth::Challenged;
+use crate::collections::deadlines::Deadlines;
 use crate::collections::outbox::{Outbox, Weight};
 use crate::conversation::keys::RequestKey;
 use crate::conversation::outcome::CloseReason;
@@ -16,15 +19,15 @@ use crate::spec::ProtocolVersion;
 use crate::transport::Transport;
 
 /// The outputs of a transport: actions go into the output queue, and received messages go to the client.
-#[derive(Debug)]
-pub struct TransportOutput<'c, A> {
-    pub(crate) out: &'c mut Outbox<A, Event>,
+pub struct TransportOutput<'c, T: ClientTransport> {
+    pub(crate) out: &'c mut Outbox<T::Action, Event>,
     pub(super) inbound: &'c mut InboundQueue,
+    pub(super) timers: &'c mut Deadlines<ClientTimer<T::Timer>>,
 }
 
-impl<A: Weight> TransportOutput<'_, A> {
+impl<T: ClientTransport> TransportOutput<'_, T> {
     /// Queues an action for the driver.
-    pub(crate) fn act(&mut self, action: A) {
+    pub(crate) fn act(&mut self, action: T::Action) {
         self.out.act(action);
     }
 
@@ -43,6 +46,18 @@ impl<A: Weight> TransportOutput<'_, A> {
 
     pub(crate) fn unanswered(&mut self, request: RequestKey, reason: Failed) {
         self.pass(Inbound::Unanswered { request, reason });
+    }
+
+    pub(crate) fn set_timer(&mut self, timer: T::Timer, at: Instant) {
+        self.timers.set(ClientTimer::Transport(timer), at);
+    }
+
+    pub(crate) fn clear_timer(&mut self, timer: T::Timer) {
+        self.timers.clear(ClientTimer::Transport(timer));
+    }
+
+    pub(crate) fn is_set(&self, timer: T::Timer) -> bool {
+        self.timers.is_set(ClientTimer::Transport(timer))
     }
 }
 
@@ -145,7 +160,7 @@ pub(crate) enum Inbound {
 ///         .collect()
 /// }
 /// ```
-pub trait ClientTransport: Transport<Action: Weight> {
+pub trait ClientTransport: Transport<Action: Weight> + Sized {
     /// Sets for how long a message that was certainly not delivered is sent again, as
     /// [`HttpConfig::redelivery`](super::HttpConfig) does. This has no effect on a byte stream.
     fn set_redelivery_time(&mut self, time: Duration);
@@ -155,6 +170,9 @@ pub trait ClientTransport: Transport<Action: Weight> {
     /// Whether a session can be lost and opened again while the connection continues.
     #[doc(hidden)]
     const CAN_LOSE_SESSION: bool;
+    /// The timers of the transport.
+    #[doc(hidden)]
+    type Timer: fmt::Debug + Copy + Ord + Send + Sync;
     /// The name of the server, for messages to people.
     #[doc(hidden)]
     fn peer(&self) -> String;
@@ -163,10 +181,10 @@ pub trait ClientTransport: Transport<Action: Weight> {
     fn configure(&mut self, limits: &Limits, seed: u64);
     /// Discards the session, if there is one: the opening request comes next.
     #[doc(hidden)]
-    fn begin(&mut self, now: Instant, output: &mut TransportOutput<'_, Self::Action>);
+    fn begin(&mut self, now: Instant, output: &mut TransportOutput<'_, Self>);
     /// Sends a message.
     #[doc(hidden)]
-    fn send(&mut self, message: &Message, role: Role, now: Instant, output: &mut TransportOutput<'_, Self::Action>);
+    fn send(&mut self, message: &Message, role: Role, now: Instant, output: &mut TransportOutput<'_, Self>);
     /// Whether the transport supports the modern era.
     #[doc(hidden)]
     fn may_be_modern(&self) -> bool;
@@ -175,29 +193,23 @@ pub trait ClientTransport: Transport<Action: Weight> {
     fn repeats_arguments(&self) -> bool;
     /// Continues with a new process of the server, if the transport has one.
     #[doc(hidden)]
-    fn respawn(&mut self, output: &mut TransportOutput<'_, Self::Action>);
+    fn respawn(&mut self, output: &mut TransportOutput<'_, Self>);
     /// Cancels a request, with `notice` if the transport needs a message for that. A request that was not sent yet is
     /// dropped instead.
     #[doc(hidden)]
-    fn cancel(
-        &mut self,
-        request: RequestKey,
-        notice: &Message,
-        now: Instant,
-        output: &mut TransportOutput<'_, Self::Action>,
-    );
+    fn cancel(&mut self, request: RequestKey, notice: &Message, now: Instant, output: &mut TransportOutput<'_, Self>);
     /// Drops a request whose answer is no longer needed.
     #[doc(hidden)]
-    fn abandon(&mut self, request: RequestKey, now: Instant, output: &mut TransportOutput<'_, Self::Action>);
+    fn abandon(&mut self, request: RequestKey, now: Instant, output: &mut TransportOutput<'_, Self>);
     /// `initialize` or `server/discover` was answered: this revision is in force now.
     #[doc(hidden)]
-    fn negotiated(&mut self, version: ProtocolVersion, output: &mut TransportOutput<'_, Self::Action>);
+    fn negotiated(&mut self, version: ProtocolVersion, output: &mut TransportOutput<'_, Self>);
     /// The handshake is over.
     #[doc(hidden)]
-    fn ready(&mut self, now: Instant, output: &mut TransportOutput<'_, Self::Action>);
+    fn ready(&mut self, now: Instant, output: &mut TransportOutput<'_, Self>);
     /// Ends the connection; [`Inbound::Closed`] follows.
     #[doc(hidden)]
-    fn close(&mut self, now: Instant, output: &mut TransportOutput<'_, Self::Action>);
+    fn close(&mut self, now: Instant, output: &mut TransportOutput<'_, Self>);
     /// The messages that wait to be sent, and their bytes.
     #[doc(hidden)]
     fn backlog(&self) -> Backlog;
@@ -208,12 +220,12 @@ pub trait ClientTransport: Transport<Action: Weight> {
     /// Whether the server accepts the answers to its requests fast enough for the client to read more (H5).
     #[doc(hidden)]
     fn wants_input(&self, limits: &Limits) -> bool;
-    /// Runs the timers that are due.
+    /// Handles a timer that is due.
     #[doc(hidden)]
-    fn handle_timeout(&mut self, now: Instant, output: &mut TransportOutput<'_, Self::Action>);
-    /// When the next timer is due.
+    fn on_timer(&mut self, timer: Self::Timer, now: Instant, output: &mut TransportOutput<'_, Self>);
+    /// Continues after all timers that were due, of which at least one was of the transport.
     #[doc(hidden)]
-    fn poll_timeout(&self) -> Option<Instant>;
+    fn after_timers(&mut self, now: Instant, output: &mut TransportOutput<'_, Self>);
     /// The resources that the transport holds.
     #[doc(hidden)]
     fn load(&self) -> Load;

@@ -15,7 +15,7 @@ use http::{HeaderMap, StatusCode};
 use super::delivery::{DeliveryKey, Demand, Resent};
 use super::exchange::{Exchange, ExchangeKey, Purpose};
 use super::headers::refusal;
-use super::{Http, HttpAction, HttpConfig, HttpTimer};
+use super::{Http, HttpConfig, HttpTimer};
 use crate::Instant;
 use crate::auth::{Challenge, Challenged, Credentials, ProofClaims};
 use crate::client::transport::{Inbound, TransportOutput};
@@ -158,12 +158,7 @@ impl Authorization {
 
 impl Http {
     /// Uses these credentials from now on, and sends everything again that waited for them.
-    pub(super) fn authorize(
-        &mut self,
-        credentials: Credentials,
-        now: Instant,
-        output: &mut TransportOutput<'_, HttpAction>,
-    ) {
+    pub(super) fn authorize(&mut self, credentials: Credentials, now: Instant, output: &mut TransportOutput<'_, Http>) {
         if self.authorization.is_fixed {
             return;
         }
@@ -174,8 +169,8 @@ impl Http {
     }
 
     /// Sends everything again that waited for authorization.
-    fn send_waiting(&mut self, now: Instant, output: &mut TransportOutput<'_, HttpAction>) {
-        if let Some(opening) = self.deliveries.release_authorized() {
+    fn send_waiting(&mut self, now: Instant, output: &mut TransportOutput<'_, Http>) {
+        if let Some(opening) = self.deliveries.release_authorized(output.timers) {
             output.pass(Inbound::OpeningContinues(opening));
         }
         if self.authorization.two_endpoint_stream.take() {
@@ -192,12 +187,7 @@ impl Http {
 
     /// Fails what waits for the authorization that the last challenge demands. Messages that wait for another one are sent
     /// again.
-    pub(super) fn refuse_authorization(
-        &mut self,
-        reason: &str,
-        now: Instant,
-        output: &mut TransportOutput<'_, HttpAction>,
-    ) {
+    pub(super) fn refuse_authorization(&mut self, reason: &str, now: Instant, output: &mut TransportOutput<'_, Http>) {
         let Some(failed) = self.authorization.failure(reason.into()) else { return };
         let blocks_all = self.authorization.blocks_all();
         let scope = self.authorization.awaited.take().and_then(|awaited| awaited.scope).filter(|_| !blocks_all);
@@ -209,12 +199,7 @@ impl Http {
     }
 
     /// Fails what waits for these scopes, or everything that waits for authorization, for this reason.
-    fn fail_unauthorized(
-        &mut self,
-        failed: &Failed,
-        scope: Option<&str>,
-        output: &mut TransportOutput<'_, HttpAction>,
-    ) {
+    fn fail_unauthorized(&mut self, failed: &Failed, scope: Option<&str>, output: &mut TransportOutput<'_, Http>) {
         let waits_for = |resent: &Resent| scope.is_none() || resent.demanded.as_deref() == scope;
         for message in self.deliveries.waiting_for_authorization() {
             if self.deliveries.resent(message).is_some_and(waits_for) {
@@ -235,13 +220,13 @@ impl Http {
     }
 
     /// The connection ends: nothing is worth waiting for any more.
-    pub(super) fn stop_awaiting_authorization(&mut self, output: &mut TransportOutput<'_, HttpAction>) {
+    pub(super) fn stop_awaiting_authorization(&mut self, output: &mut TransportOutput<'_, Http>) {
         self.authorization.awaited = None;
         self.fail_unauthorized(&Failed::Closed, None, output);
     }
 
     /// A message, or the stream of a request, has waited for authorization for too long.
-    pub(super) fn on_no_authorization(&mut self, message: DeliveryKey, output: &mut TransportOutput<'_, HttpAction>) {
+    pub(super) fn on_no_authorization(&mut self, message: DeliveryKey, output: &mut TransportOutput<'_, Http>) {
         let reason =
             format!("no sign-in was completed within {:?}; sign in, then try again", self.config.authorization_timeout);
         let failed = self.authorization.failure(reason.into()).unwrap_or(Failed::Closed);
@@ -258,10 +243,10 @@ impl Http {
     }
 
     /// Lets the queued messages wait, because they would only meet the same challenge.
-    pub(super) fn hold_queued(&mut self, now: Instant, output: &mut TransportOutput<'_, HttpAction>) {
+    pub(super) fn hold_queued(&mut self, now: Instant, output: &mut TransportOutput<'_, Http>) {
         if self.authorization.blocks_all() && !self.session.is_closing() {
             let until = self.authorization_deadline(now);
-            if let Some(opening) = self.deliveries.hold_queued(until) {
+            if let Some(opening) = self.deliveries.hold_queued(until, output.timers) {
                 output.pass(Inbound::OpeningWaits(opening));
             }
         }
@@ -275,7 +260,7 @@ impl Http {
         exchange: &Exchange,
         head: &Parts,
         now: Instant,
-        output: &mut TransportOutput<'_, HttpAction>,
+        output: &mut TransportOutput<'_, Http>,
     ) -> bool {
         if self.session.is_closing() {
             return false;
@@ -330,9 +315,9 @@ impl Http {
         }
     }
 
-    fn send_again(&mut self, purpose: Purpose, now: Instant, output: &mut TransportOutput<'_, HttpAction>) {
+    fn send_again(&mut self, purpose: Purpose, now: Instant, output: &mut TransportOutput<'_, Http>) {
         match purpose {
-            Purpose::Post(posted) => self.deliveries.enqueue_in_place(posted.message),
+            Purpose::Post(posted) => self.deliveries.enqueue_in_place(posted.message, output.timers),
             Purpose::Resume { request, .. } => self.reopen(request, now, output),
             Purpose::GetStream { .. } => {
                 self.get(None, Purpose::GetStream { redirects: 0 }, output);
@@ -342,19 +327,19 @@ impl Http {
         }
     }
 
-    fn wait_for_authorization(&mut self, purpose: Purpose, now: Instant, output: &mut TransportOutput<'_, HttpAction>) {
+    fn wait_for_authorization(&mut self, purpose: Purpose, now: Instant, output: &mut TransportOutput<'_, Http>) {
         let until = self.authorization_deadline(now);
         match purpose {
             Purpose::Post(posted) => {
-                self.deliveries.wait_for_authorization(posted.message, until);
+                self.deliveries.wait_for_authorization(posted.message, until, output.timers);
                 if let Some(opening) = posted.role.opening() {
                     output.pass(Inbound::OpeningWaits(opening));
                 }
             }
-            Purpose::Resume { request, .. } => self.deliveries.wait_to_resume(request, until),
+            Purpose::Resume { request, .. } => self.deliveries.wait_to_resume(request, until, output.timers),
             Purpose::GetStream { .. } => self.authorization.get_stream.wait(),
             Purpose::TwoEndpointStream { .. } => {
-                self.timers.clear(HttpTimer::Endpoint);
+                output.clear_timer(HttpTimer::Endpoint);
                 self.authorization.two_endpoint_stream.wait();
             }
             Purpose::Delete | Purpose::Drain => {}
@@ -366,7 +351,7 @@ impl Http {
         purpose: Purpose,
         failed: Failed,
         now: Instant,
-        output: &mut TransportOutput<'_, HttpAction>,
+        output: &mut TransportOutput<'_, Http>,
     ) {
         match purpose {
             Purpose::Post(posted) => self.undelivered(posted.message, failed, output),

@@ -22,16 +22,16 @@ mod resent;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use queues::{DeliveryTimer, Index, Line};
+use queues::{Index, Line};
 
 pub(super) use queues::{Post, Queue};
 pub(super) use resent::{Demand, Resent};
 
 use super::cursor::Cursor;
 use super::exchange::ExchangeKey;
+use super::{HttpTimer, Timers};
 use crate::Instant;
 use crate::client::transport::{Backlog, Role};
-use crate::collections::deadlines::Deadlines;
 use crate::conversation::keys::RequestKey;
 use crate::url::HttpUrl;
 
@@ -51,7 +51,7 @@ pub(super) struct Deliveries {
 
 /// Identifies one message on its way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum DeliveryKey {
+pub enum DeliveryKey {
     Request(RequestKey),
     /// A message that is not a request.
     Message(u64),
@@ -78,17 +78,6 @@ pub(super) struct Removed {
     pub(super) exchange: Option<ExchangeKey>,
 }
 
-/// What a timer of a message is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum DueDelivery {
-    /// A message that was not delivered is sent again.
-    Retry(DeliveryKey),
-    /// The stream of a request is opened again.
-    Resume(RequestKey),
-    /// A message, or the stream of a request, has waited for authorization for too long.
-    NoAuthorization(DeliveryKey),
-}
-
 impl Deliveries {
     pub(super) const fn new() -> Self {
         Self {
@@ -98,7 +87,6 @@ impl Deliveries {
                 backlog: Backlog { messages: 0, message_bytes: 0, bytes: 0 },
                 being_sent: 0,
                 resuming: 0,
-                timers: Deadlines::new(),
             },
             last_position: 0,
             last_message: 0,
@@ -107,32 +95,38 @@ impl Deliveries {
     }
 
     /// Adds a message, and queues it.
-    pub(super) fn add(&mut self, post: Post, lists_tools: bool) {
+    pub(super) fn add(&mut self, post: Post, lists_tools: bool, timers: &mut Timers) {
         self.last_message += 1;
         let key = post.role.request().map_or(DeliveryKey::Message(self.last_message), DeliveryKey::Request);
         let role = post.role;
         let state = DeliveryState::queued(self.next_position(), post);
         let delivery = Delivery { role, lists_tools, resent: Resent::default(), state };
-        self.index.enter(key, &delivery.state);
+        self.index.enter(key, &delivery.state, timers);
         if let Some(earlier) = self.table.insert(key, delivery) {
-            self.index.leave(key, &earlier.state);
+            self.index.leave(key, &earlier.state, timers);
         }
     }
 
     /// Queues a message after all others of its kind.
-    pub(super) fn enqueue(&mut self, key: DeliveryKey) {
+    pub(super) fn enqueue(&mut self, key: DeliveryKey, timers: &mut Timers) {
         let position = self.next_position();
-        self.change_post(key, |post| DeliveryState::queued(position, post));
+        self.change_post(key, timers, |post| DeliveryState::queued(position, post));
     }
 
     /// Queues a message where it was queued before.
-    pub(super) fn enqueue_in_place(&mut self, key: DeliveryKey) {
-        self.change_post(key, |post| DeliveryState::queued(post.position, post));
+    pub(super) fn enqueue_in_place(&mut self, key: DeliveryKey, timers: &mut Timers) {
+        self.change_post(key, timers, |post| DeliveryState::queued(post.position, post));
     }
 
     /// Schedules another attempt for a message that did not reach the server. Returns `false`, and does nothing, if it
     /// would be made later than `within` after the first attempt.
-    pub(super) fn retry_later(&mut self, key: DeliveryKey, within: Duration, now: Instant) -> bool {
+    pub(super) fn retry_later(
+        &mut self,
+        key: DeliveryKey,
+        within: Duration,
+        now: Instant,
+        timers: &mut Timers,
+    ) -> bool {
         let Some(post) = self.post_mut(key) else { return false };
         let since = *post.first_tried.get_or_insert(now);
         let at = now + RETRY_AFTER * 2_u32.saturating_pow(post.attempts.min(16));
@@ -141,39 +135,40 @@ impl Deliveries {
         }
         post.attempts += 1;
         let position = self.next_position();
-        self.change_post(key, |post| DeliveryState::Retrying { position, at, post });
+        self.change_post(key, timers, |post| DeliveryState::Retrying { position, at, post });
         true
     }
 
     /// The connection of a message was closed before its response began. Returns whether it is sent again: once, if that
     /// does no harm.
-    pub(super) fn repeat(&mut self, key: DeliveryKey) -> bool {
+    pub(super) fn repeat(&mut self, key: DeliveryKey, timers: &mut Timers) -> bool {
         let Some(post) = self.post_mut(key) else { return false };
         let may_repeat = std::mem::replace(&mut post.may_repeat, false);
         if may_repeat {
-            self.enqueue(key);
+            self.enqueue(key, timers);
         }
         may_repeat
     }
 
     /// Lets a message wait for the next session.
-    pub(super) fn wait_for_session(&mut self, key: DeliveryKey) {
+    pub(super) fn wait_for_session(&mut self, key: DeliveryKey, timers: &mut Timers) {
         let position = self.next_position();
-        self.change_post(key, |post| DeliveryState::WaitingForSession { position, post });
+        self.change_post(key, timers, |post| DeliveryState::WaitingForSession { position, post });
     }
 
     /// A message waits for authorization until `until`, because the server demands it.
-    pub(super) fn wait_for_authorization(&mut self, key: DeliveryKey, until: Instant) {
-        self.change_post(key, |post| DeliveryState::WaitingForAuthorization { position: post.position, until, post });
+    pub(super) fn wait_for_authorization(&mut self, key: DeliveryKey, until: Instant, timers: &mut Timers) {
+        let wait = |post: Post| DeliveryState::WaitingForAuthorization { position: post.position, until, post };
+        self.change_post(key, timers, wait);
     }
 
     /// Authorization is awaited: all queued messages wait for it until `until`. Returns the request among them that opens
     /// the connection.
-    pub(super) fn hold_queued(&mut self, until: Instant) -> Option<RequestKey> {
+    pub(super) fn hold_queued(&mut self, until: Instant, timers: &mut Timers) -> Option<RequestKey> {
         let queued = [Line::Requests, Line::Pings, Line::Others].map(|line| self.waiting_in(line));
         let mut opening = None;
         for key in queued.into_iter().flatten() {
-            self.wait_for_authorization(key, until);
+            self.wait_for_authorization(key, until, timers);
             opening = opening.or(self.opening(key));
         }
         opening
@@ -181,10 +176,10 @@ impl Deliveries {
 
     /// Queues the messages that waited for authorization, in the order in which they were queued first. Returns the
     /// request among them that opens the connection.
-    pub(super) fn release_authorized(&mut self) -> Option<RequestKey> {
+    pub(super) fn release_authorized(&mut self, timers: &mut Timers) -> Option<RequestKey> {
         let mut opening = None;
         for key in self.waiting_for_authorization() {
-            self.enqueue_in_place(key);
+            self.enqueue_in_place(key, timers);
             opening = opening.or(self.opening(key));
         }
         opening
@@ -197,8 +192,8 @@ impl Deliveries {
 
     /// The stream of a request waits for authorization until `until`, because the server demands it before the stream
     /// is resumed.
-    pub(super) fn wait_to_resume(&mut self, request: RequestKey, until: Instant) {
-        self.change(DeliveryKey::Request(request), |state| match state {
+    pub(super) fn wait_to_resume(&mut self, request: RequestKey, until: Instant, timers: &mut Timers) {
+        self.change(DeliveryKey::Request(request), timers, |state| match state {
             DeliveryState::Reading { cursor, .. } | DeliveryState::Resuming { cursor, .. } => {
                 DeliveryState::WaitingToResume { until, cursor }
             }
@@ -240,11 +235,11 @@ impl Deliveries {
 
     /// The session is lost: messages that were not delivered wait for the next one, except those that are of use in
     /// this session only, which are dropped (SH-C-08).
-    pub(super) fn keep_undelivered_for_next_session(&mut self) {
+    pub(super) fn keep_undelivered_for_next_session(&mut self, timers: &mut Timers) {
         for line in [Line::Requests, Line::Pings, Line::Others, Line::Retrying, Line::Authorization] {
             for key in self.waiting_in(line) {
                 match self.table.get(&key).map(|delivery| delivery.role) {
-                    Some(Role::Request(_) | Role::Notification) => self.wait_for_session(key),
+                    Some(Role::Request(_) | Role::Notification) => self.wait_for_session(key, timers),
                     Some(
                         Role::Initialize(_)
                         | Role::Discover(..)
@@ -253,7 +248,7 @@ impl Deliveries {
                         | Role::Cancellation,
                     )
                     | None => {
-                        self.remove(key);
+                        self.remove(key, timers);
                     }
                 }
             }
@@ -261,23 +256,23 @@ impl Deliveries {
     }
 
     /// The next session is open: messages that waited for it are queued.
-    pub(super) fn enqueue_for_session(&mut self) {
+    pub(super) fn enqueue_for_session(&mut self, timers: &mut Timers) {
         for key in self.waiting_in(Line::NextSession) {
-            self.enqueue(key);
+            self.enqueue(key, timers);
         }
     }
 
     /// A message was refused by a server that may support only the older transport: it is queued for that one.
-    pub(super) fn enqueue_for_fallback(&mut self, key: DeliveryKey) {
+    pub(super) fn enqueue_for_fallback(&mut self, key: DeliveryKey, timers: &mut Timers) {
         if let Some(post) = self.post_mut(key) {
             (post.to, post.redirects) = (None, 0);
         }
-        self.enqueue(key);
+        self.enqueue(key, timers);
     }
 
     /// A message is sent on an exchange.
-    pub(super) fn sent_on(&mut self, key: DeliveryKey, exchange: ExchangeKey) {
-        self.change_post(key, |post| DeliveryState::Sending { exchange, post });
+    pub(super) fn sent_on(&mut self, key: DeliveryKey, exchange: ExchangeKey, timers: &mut Timers) {
+        self.change_post(key, timers, |post| DeliveryState::Sending { exchange, post });
     }
 
     /// The exchange of a message was redirected.
@@ -289,8 +284,8 @@ impl Deliveries {
     }
 
     /// The answer to a request is read from an exchange: the message is not needed any more.
-    pub(super) fn read_on(&mut self, request: RequestKey, exchange: ExchangeKey) {
-        self.change(DeliveryKey::Request(request), |state| match state {
+    pub(super) fn read_on(&mut self, request: RequestKey, exchange: ExchangeKey, timers: &mut Timers) {
+        self.change(DeliveryKey::Request(request), timers, |state| match state {
             DeliveryState::Sending { .. } => DeliveryState::Reading { exchange, cursor: Cursor::new() },
             DeliveryState::Reading { cursor, .. }
             | DeliveryState::Resuming { cursor, .. }
@@ -304,8 +299,8 @@ impl Deliveries {
     }
 
     /// A two-endpoint server has accepted a request, and answers on its stream.
-    pub(super) fn accepted(&mut self, request: RequestKey) {
-        self.change(DeliveryKey::Request(request), |state| match state {
+    pub(super) fn accepted(&mut self, request: RequestKey, timers: &mut Timers) {
+        self.change(DeliveryKey::Request(request), timers, |state| match state {
             DeliveryState::Sending { .. } => DeliveryState::Accepted,
             state @ (DeliveryState::Queued { .. }
             | DeliveryState::Retrying { .. }
@@ -319,8 +314,8 @@ impl Deliveries {
     }
 
     /// The stream with the answer to a request broke, and is opened again at this time.
-    pub(super) fn resume_later(&mut self, request: RequestKey, at: Instant) {
-        self.change(DeliveryKey::Request(request), |state| match state {
+    pub(super) fn resume_later(&mut self, request: RequestKey, at: Instant, timers: &mut Timers) {
+        self.change(DeliveryKey::Request(request), timers, |state| match state {
             DeliveryState::Reading { cursor, .. } => DeliveryState::Resuming { at, cursor },
             state @ (DeliveryState::Queued { .. }
             | DeliveryState::Retrying { .. }
@@ -334,21 +329,21 @@ impl Deliveries {
     }
 
     /// Removes a message: it has its outcome, or is not needed any more. An exchange that it is on stays open.
-    pub(super) fn remove(&mut self, key: DeliveryKey) -> Option<Removed> {
+    pub(super) fn remove(&mut self, key: DeliveryKey, timers: &mut Timers) -> Option<Removed> {
         let Delivery { role, lists_tools, state, .. } = self.table.remove(&key)?;
-        self.index.leave(key, &state);
+        self.index.leave(key, &state, timers);
         Some(Removed { role, lists_tools, exchange: state.exchange() })
     }
 
     /// The connection ends: requests and messages for the next session are dropped, and messages that wait for another
     /// attempt are tried now.
-    pub(super) fn keep_messages_of_session(&mut self) {
+    pub(super) fn keep_messages_of_session(&mut self, timers: &mut Timers) {
         let requests: Vec<_> = self.requests().map(|(request, _)| DeliveryKey::Request(request)).collect();
         for key in requests.into_iter().chain(self.waiting_in(Line::NextSession)) {
-            self.remove(key);
+            self.remove(key, timers);
         }
         for key in self.waiting_in(Line::Retrying) {
-            self.enqueue(key);
+            self.enqueue(key, timers);
         }
     }
 
@@ -356,18 +351,6 @@ impl Deliveries {
     pub(super) fn waits_first(&mut self) -> bool {
         let waits = self.first_queued(Queue::Requests).is_some();
         waits && !std::mem::replace(&mut self.has_reported_waiting, true)
-    }
-
-    pub(super) fn pop_due(&mut self, now: Instant) -> Option<DueDelivery> {
-        match self.index.timers.pop_due(now)? {
-            DeliveryTimer::Retry { key, .. } => Some(DueDelivery::Retry(key)),
-            DeliveryTimer::Resume(key) => key.request().map(DueDelivery::Resume),
-            DeliveryTimer::Authorization { key, .. } => Some(DueDelivery::NoAuthorization(key)),
-        }
-    }
-
-    pub(super) fn poll_timeout(&self) -> Option<Instant> {
-        self.index.timers.next()
     }
 
     /// Where the stream with the answer to a request is resumed.
@@ -487,26 +470,22 @@ impl Deliveries {
         (waiting + self.index.resuming, self.index.backlog.bytes - waiting * size_of::<Post>())
     }
 
-    pub(super) fn timers(&self) -> usize {
-        self.index.timers.len()
-    }
-
     const fn next_position(&mut self) -> u64 {
         self.last_position += 1;
         self.last_position
     }
 
     /// Moves a message from its state into the next one.
-    fn change(&mut self, key: DeliveryKey, next: impl FnOnce(DeliveryState) -> DeliveryState) {
+    fn change(&mut self, key: DeliveryKey, timers: &mut Timers, next: impl FnOnce(DeliveryState) -> DeliveryState) {
         let Some(delivery) = self.table.get_mut(&key) else { return };
-        self.index.leave(key, &delivery.state);
+        self.index.leave(key, &delivery.state, timers);
         delivery.state = next(std::mem::replace(&mut delivery.state, DeliveryState::Accepted));
-        self.index.enter(key, &delivery.state);
+        self.index.enter(key, &delivery.state, timers);
     }
 
     /// Moves a message that may still be sent into the next state.
-    fn change_post(&mut self, key: DeliveryKey, next: impl FnOnce(Post) -> DeliveryState) {
-        self.change(key, |state| match state {
+    fn change_post(&mut self, key: DeliveryKey, timers: &mut Timers, next: impl FnOnce(Post) -> DeliveryState) {
+        self.change(key, timers, |state| match state {
             DeliveryState::Queued { post, .. }
             | DeliveryState::Retrying { post, .. }
             | DeliveryState::WaitingForSession { post, .. }
@@ -618,6 +597,33 @@ impl DeliveryState {
         }
     }
 
+    /// Bytes of a message that is not a request, while it is on an exchange.
+    fn being_sent(&self) -> usize {
+        if let Self::Sending { post, .. } = self { post.message_bytes() } else { 0 }
+    }
+
+    /// Whether it is a stream that is opened again after a pause, or after authorization.
+    const fn is_resuming(&self) -> bool {
+        matches!(self, Self::Resuming { .. } | Self::WaitingToResume { .. })
+    }
+
+    /// The timer of the message with this key, and its deadline.
+    fn timer(&self, key: DeliveryKey) -> Option<(HttpTimer, Instant)> {
+        Some(match self {
+            Self::Retrying { position, at, .. } => (HttpTimer::Retry { position: *position, key }, *at),
+            Self::Resuming { at, .. } => (HttpTimer::Resume(key.request()?), *at),
+            Self::WaitingForAuthorization { position, until, .. } => {
+                (HttpTimer::Authorization { position: *position, key }, *until)
+            }
+            Self::WaitingToResume { until, .. } => (HttpTimer::Authorization { position: 0, key }, *until),
+            Self::Queued { .. }
+            | Self::WaitingForSession { .. }
+            | Self::Sending { .. }
+            | Self::Reading { .. }
+            | Self::Accepted => return None,
+        })
+    }
+
     /// The line in which it waits, and its position there.
     const fn waiting(&self) -> Option<(Line, u64, &Post)> {
         match self {
@@ -637,6 +643,7 @@ impl DeliveryState {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::client::ClientTimer;
 
     const WITHIN: Duration = Duration::from_secs(10);
 
@@ -648,8 +655,25 @@ mod tests {
         Post { is_ping, ..Post::new(role, vec![b'x'; length].into()) }
     }
 
+    /// The next timer that is due, with the position 0.
+    fn pop_due(timers: &mut Timers, now: Instant) -> Option<HttpTimer> {
+        let ClientTimer::Transport(mut timer) = timers.pop_due(now)? else { return None };
+        if let HttpTimer::Retry { position, .. } | HttpTimer::Authorization { position, .. } = &mut timer {
+            *position = 0;
+        }
+        Some(timer)
+    }
+
+    const fn retry(key: DeliveryKey) -> HttpTimer {
+        HttpTimer::Retry { position: 0, key }
+    }
+
+    const fn no_authorization(key: DeliveryKey) -> HttpTimer {
+        HttpTimer::Authorization { position: 0, key }
+    }
+
     /// Two requests, a ping, a notification and an answer, in this order.
-    fn five() -> (Deliveries, [DeliveryKey; 5]) {
+    fn five(timers: &mut Timers) -> (Deliveries, [DeliveryKey; 5]) {
         let mut deliveries = Deliveries::new();
         for (role, is_ping, length) in [
             (Role::Request(request(1)), false, 1),
@@ -658,7 +682,7 @@ mod tests {
             (Role::Notification, false, 4000),
             (Role::Answer, false, 50_000),
         ] {
-            deliveries.add(post(role, is_ping, length), false);
+            deliveries.add(post(role, is_ping, length), false, timers);
         }
         let [one, two, ping] = [1, 2, 3].map(|number| DeliveryKey::Request(request(number)));
         (deliveries, [one, two, ping, DeliveryKey::Message(4), DeliveryKey::Message(5)])
@@ -670,8 +694,8 @@ mod tests {
     }
 
     /// Compares all derived values with what a look at every message gives.
-    fn check(deliveries: &Deliveries) {
-        let (mut order, mut timers, mut being_sent, mut resuming) = (BTreeMap::new(), 0, 0, 0);
+    fn check(deliveries: &Deliveries, timers: &Timers) {
+        let (mut order, mut timed, mut being_sent, mut resuming) = (BTreeMap::new(), 0, 0, 0);
         let mut backlog = Backlog::default();
         for (key, delivery) in &deliveries.table {
             if let Some((line, position, post)) = delivery.state.waiting() {
@@ -684,9 +708,9 @@ mod tests {
                 }
             }
             match &delivery.state {
-                DeliveryState::Retrying { .. } | DeliveryState::WaitingForAuthorization { .. } => timers += 1,
+                DeliveryState::Retrying { .. } | DeliveryState::WaitingForAuthorization { .. } => timed += 1,
                 DeliveryState::Resuming { .. } | DeliveryState::WaitingToResume { .. } => {
-                    (timers, resuming) = (timers + 1, resuming + 1);
+                    (timed, resuming) = (timed + 1, resuming + 1);
                 }
                 DeliveryState::Sending { post, .. } if key.request().is_none() => being_sent += post.body.len(),
                 DeliveryState::Queued { .. }
@@ -698,7 +722,7 @@ mod tests {
         }
         let index = &deliveries.index;
         assert_eq!(index.order, order);
-        assert_eq!((index.being_sent, index.resuming, deliveries.timers()), (being_sent, resuming, timers));
+        assert_eq!((index.being_sent, index.resuming, timers.len()), (being_sent, resuming, timed));
         let sums = |backlog: Backlog| (backlog.messages, backlog.message_bytes, backlog.bytes);
         assert_eq!(sums(index.backlog), sums(backlog));
         assert_eq!(deliveries.unaccepted(), backlog.message_bytes + being_sent);
@@ -706,30 +730,34 @@ mod tests {
     }
 
     /// Every transition, for one message.
-    const STEPS: [fn(&mut Deliveries, DeliveryKey); 17] = [
+    const STEPS: [fn(&mut Deliveries, DeliveryKey, &mut Timers); 17] = [
         Deliveries::enqueue,
-        |deliveries, key| {
-            deliveries.retry_later(key, WITHIN, Instant::START);
+        |deliveries, key, timers| {
+            deliveries.retry_later(key, WITHIN, Instant::START, timers);
         },
         Deliveries::wait_for_session,
-        |deliveries, key| deliveries.sent_on(key, ExchangeKey::FIRST),
-        |deliveries, key| of_request(key, |request| deliveries.read_on(request, ExchangeKey::FIRST)),
-        |deliveries, key| of_request(key, |request| deliveries.accepted(request)),
-        |deliveries, key| of_request(key, |request| deliveries.resume_later(request, Instant::START + WITHIN)),
+        |deliveries, key, timers| deliveries.sent_on(key, ExchangeKey::FIRST, timers),
+        |deliveries, key, timers| of_request(key, |request| deliveries.read_on(request, ExchangeKey::FIRST, timers)),
+        |deliveries, key, timers| of_request(key, |request| deliveries.accepted(request, timers)),
+        |deliveries, key, timers| {
+            of_request(key, |request| deliveries.resume_later(request, Instant::START + WITHIN, timers));
+        },
         Deliveries::enqueue_for_fallback,
-        |deliveries, key| {
-            deliveries.remove(key);
+        |deliveries, key, timers| {
+            deliveries.remove(key, timers);
         },
-        |deliveries, _| deliveries.keep_undelivered_for_next_session(),
-        |deliveries, _| deliveries.enqueue_for_session(),
-        |deliveries, _| deliveries.keep_messages_of_session(),
-        |deliveries, key| deliveries.wait_for_authorization(key, Instant::START + WITHIN),
-        |deliveries, key| of_request(key, |request| deliveries.wait_to_resume(request, Instant::START + WITHIN)),
-        |deliveries, _| {
-            deliveries.hold_queued(Instant::START + WITHIN);
+        |deliveries, _, timers| deliveries.keep_undelivered_for_next_session(timers),
+        |deliveries, _, timers| deliveries.enqueue_for_session(timers),
+        |deliveries, _, timers| deliveries.keep_messages_of_session(timers),
+        |deliveries, key, timers| deliveries.wait_for_authorization(key, Instant::START + WITHIN, timers),
+        |deliveries, key, timers| {
+            of_request(key, |request| deliveries.wait_to_resume(request, Instant::START + WITHIN, timers));
         },
-        |deliveries, _| {
-            deliveries.release_authorized();
+        |deliveries, _, timers| {
+            deliveries.hold_queued(Instant::START + WITHIN, timers);
+        },
+        |deliveries, _, timers| {
+            deliveries.release_authorized(timers);
         },
         Deliveries::enqueue_in_place,
     ];
@@ -757,12 +785,13 @@ mod tests {
         ];
         for (kind, into_state) in (0..5).flat_map(|kind| into_each_state.map(|steps| (kind, steps))) {
             for sequence in 0..STEPS.len().pow(2) {
-                let (mut deliveries, keys) = five();
+                let timers = &mut Timers::new();
+                let (mut deliveries, keys) = five(timers);
                 // Another message is on an exchange meanwhile.
-                deliveries.sent_on(keys[(kind + 2) % 5], ExchangeKey::FIRST);
+                deliveries.sent_on(keys[(kind + 2) % 5], ExchangeKey::FIRST, timers);
                 for step in into_state.iter().chain(&[sequence / STEPS.len(), sequence % STEPS.len()]) {
-                    STEPS[*step](&mut deliveries, keys[kind]);
-                    check(&deliveries);
+                    STEPS[*step](&mut deliveries, keys[kind], timers);
+                    check(&deliveries, timers);
                 }
             }
         }
@@ -770,45 +799,47 @@ mod tests {
 
     #[test]
     fn waiting_messages_keep_their_order_in_each_line() {
-        let (mut deliveries, [one, two, ping, notification, answer]) = five();
-        check(&deliveries);
+        let timers = &mut Timers::new();
+        let (mut deliveries, [one, two, ping, notification, answer]) = five(timers);
+        check(&deliveries, timers);
         assert_eq!(lines(&deliveries), [vec![one, two], vec![ping], vec![notification, answer], vec![], vec![]]);
         let queued: Vec<_> = deliveries.queued_requests().map(DeliveryKey::Request).collect();
         assert_eq!(queued, [one, two, ping]);
         // Messages that are queued again come after the others of their queue.
         for key in [one, notification] {
-            deliveries.sent_on(key, ExchangeKey::FIRST);
-            deliveries.enqueue(key);
+            deliveries.sent_on(key, ExchangeKey::FIRST, timers);
+            deliveries.enqueue(key, timers);
         }
         assert_eq!(lines(&deliveries), [vec![two, one], vec![ping], vec![answer, notification], vec![], vec![]]);
         // Other attempts are made in the order in which the first ones failed.
         for key in [ping, answer, two] {
-            assert!(deliveries.retry_later(key, WITHIN, Instant::START));
+            assert!(deliveries.retry_later(key, WITHIN, Instant::START, timers));
         }
         assert_eq!(lines(&deliveries), [vec![one], vec![], vec![notification], vec![ping, answer, two], vec![]]);
-        let due = std::iter::from_fn(|| deliveries.pop_due(Instant::START + RETRY_AFTER));
-        assert_eq!(due.collect::<Vec<_>>(), [ping, answer, two].map(DueDelivery::Retry));
+        let due = std::iter::from_fn(|| pop_due(timers, Instant::START + RETRY_AFTER));
+        assert_eq!(due.collect::<Vec<_>>(), [ping, answer, two].map(retry));
         // Only requests and notifications are of use in the next session.
-        deliveries.keep_undelivered_for_next_session();
+        deliveries.keep_undelivered_for_next_session(timers);
         assert_eq!(lines(&deliveries), [vec![], vec![], vec![], vec![], vec![one, notification, ping, two]]);
-        assert!(!deliveries.contains(answer) && deliveries.timers() == 0);
-        deliveries.enqueue_for_session();
+        assert!(!deliveries.contains(answer) && timers.is_empty());
+        deliveries.enqueue_for_session(timers);
         assert_eq!(lines(&deliveries), [vec![one, two], vec![ping], vec![notification], vec![], vec![]]);
-        check(&deliveries);
+        check(&deliveries, timers);
     }
 
     #[test]
     fn messages_that_wait_for_authorization_keep_their_order_and_wait_for_a_limited_time() {
-        let (mut deliveries, [one, two, ping, notification, answer]) = five();
+        let timers = &mut Timers::new();
+        let (mut deliveries, [one, two, ping, notification, answer]) = five(timers);
         let opening = request(9);
-        deliveries.add(post(Role::Initialize(opening), false, 1), false);
+        deliveries.add(post(Role::Initialize(opening), false, 1), false, timers);
         let [first_until, until] = [WITHIN, WITHIN * 2].map(|within| Instant::START + within);
         for key in [two, one] {
-            deliveries.sent_on(key, ExchangeKey::FIRST);
-            deliveries.wait_for_authorization(key, first_until);
+            deliveries.sent_on(key, ExchangeKey::FIRST, timers);
+            deliveries.wait_for_authorization(key, first_until, timers);
         }
-        assert_eq!(deliveries.hold_queued(until), Some(opening));
-        assert_eq!(deliveries.hold_queued(until + WITHIN), None, "they wait already");
+        assert_eq!(deliveries.hold_queued(until, timers), Some(opening));
+        assert_eq!(deliveries.hold_queued(until + WITHIN, timers), None, "they wait already");
         let all = [one, two, ping, notification, answer, DeliveryKey::Request(opening)];
         assert_eq!(deliveries.waiting_for_authorization(), all);
         assert_eq!(lines(&deliveries), [const { vec![] }; 5]);
@@ -817,75 +848,78 @@ mod tests {
             (Some(Progress::Unsent), false)
         );
         assert!(deliveries.post(one).is_some() && deliveries.delivered().next().is_none());
-        check(&deliveries);
-        let due = |deliveries: &mut Deliveries, now| std::iter::from_fn(|| deliveries.pop_due(now)).collect::<Vec<_>>();
-        assert_eq!(due(&mut deliveries, first_until), [one, two].map(DueDelivery::NoAuthorization));
-        assert_eq!(deliveries.poll_timeout(), Some(until));
-        deliveries.remove(two);
+        check(&deliveries, timers);
+        let due = std::iter::from_fn(|| pop_due(timers, first_until));
+        assert_eq!(due.collect::<Vec<_>>(), [one, two].map(no_authorization));
+        assert_eq!(timers.next(), Some(until));
+        deliveries.remove(two, timers);
         // What is queued meanwhile comes after what waits.
-        deliveries.add(post(Role::Request(request(10)), false, 1), false);
-        assert_eq!(deliveries.release_authorized(), Some(opening));
+        deliveries.add(post(Role::Request(request(10)), false, 1), false, timers);
+        assert_eq!(deliveries.release_authorized(timers), Some(opening));
         let requests = [one, DeliveryKey::Request(opening), DeliveryKey::Request(request(10))];
         assert_eq!(lines(&deliveries), [requests.to_vec(), vec![ping], vec![notification, answer], vec![], vec![]]);
-        assert_eq!((deliveries.timers(), deliveries.release_authorized()), (0, None));
+        assert_eq!((timers.len(), deliveries.release_authorized(timers)), (0, None));
         // The session is lost while messages wait.
-        deliveries.hold_queued(until);
-        deliveries.keep_undelivered_for_next_session();
+        deliveries.hold_queued(until, timers);
+        deliveries.keep_undelivered_for_next_session(timers);
         assert_eq!(deliveries.waiting_for_authorization(), []);
         let kept = vec![one, ping, notification, DeliveryKey::Request(request(10))];
         assert_eq!(deliveries.waiting_in(Line::NextSession), kept);
-        check(&deliveries);
+        check(&deliveries, timers);
     }
 
     #[test]
     fn a_stream_that_waits_for_authorization_keeps_its_cursor_and_its_exchange() {
         for is_paused in [false, true] {
-            let (mut deliveries, [one, ..]) = five();
+            let timers = &mut Timers::new();
+            let (mut deliveries, [one, ..]) = five(timers);
             let (key, until) = (request(1), Instant::START + WITHIN);
-            deliveries.wait_to_resume(key, until);
+            deliveries.wait_to_resume(key, until, timers);
             assert!(deliveries.waiting_to_resume().is_empty(), "it was not sent yet");
-            deliveries.sent_on(one, ExchangeKey::FIRST);
-            deliveries.read_on(key, ExchangeKey::FIRST);
+            deliveries.sent_on(one, ExchangeKey::FIRST, timers);
+            deliveries.read_on(key, ExchangeKey::FIRST, timers);
             deliveries.cursor_mut(key).expect("a stream is read").asked_to_wait(WITHIN);
             if is_paused {
-                deliveries.resume_later(key, Instant::START);
+                deliveries.resume_later(key, Instant::START, timers);
             }
-            deliveries.wait_to_resume(key, until);
-            check(&deliveries);
+            deliveries.wait_to_resume(key, until, timers);
+            check(&deliveries, timers);
             assert_eq!((deliveries.waiting_to_resume(), deliveries.resuming()), (vec![key], 1));
             assert_eq!((deliveries.progress(key), deliveries.may_be_answered(key)), (Some(Progress::Delivered), false));
-            assert_eq!(deliveries.pop_due(until), Some(DueDelivery::NoAuthorization(one)));
-            deliveries.wait_to_resume(key, until);
-            deliveries.read_on(key, ExchangeKey::SECOND);
+            assert_eq!(pop_due(timers, until), Some(no_authorization(one)));
+            deliveries.wait_to_resume(key, until, timers);
+            deliveries.read_on(key, ExchangeKey::SECOND, timers);
             assert_eq!((deliveries.progress(key), deliveries.resuming()), (Some(Progress::On(ExchangeKey::SECOND)), 0));
             assert!(format!("{:?}", deliveries.cursor(key)).contains("retry: Some(10s)"));
-            check(&deliveries);
+            check(&deliveries, timers);
         }
     }
 
     #[test]
     fn requests_and_messages_for_another_session_are_dropped_at_the_end() {
-        let (mut deliveries, [_, _, _, notification, answer]) = five();
-        deliveries.wait_for_session(notification);
-        deliveries.add(post(Role::Cancellation, false, 7), false);
-        deliveries.retry_later(answer, WITHIN, Instant::START);
-        deliveries.keep_messages_of_session();
+        let timers = &mut Timers::new();
+        let (mut deliveries, [_, _, _, notification, answer]) = five(timers);
+        deliveries.wait_for_session(notification, timers);
+        deliveries.add(post(Role::Cancellation, false, 7), false, timers);
+        deliveries.retry_later(answer, WITHIN, Instant::START, timers);
+        deliveries.keep_messages_of_session(timers);
         let expected = [vec![], vec![], vec![DeliveryKey::Message(6), answer], vec![], vec![]];
         assert_eq!(lines(&deliveries), expected);
-        assert_eq!((deliveries.table.len(), deliveries.poll_timeout()), (2, None));
-        check(&deliveries);
+        assert_eq!((deliveries.table.len(), timers.next()), (2, None));
+        check(&deliveries, timers);
     }
 
     #[test]
     fn a_message_is_sent_again_after_growing_pauses_for_a_limited_time() {
-        let (mut deliveries, [one, ..]) = five();
+        let timers = &mut Timers::new();
+        let (mut deliveries, [one, ..]) = five(timers);
         let (mut now, mut pauses) = (Instant::START, Vec::new());
-        while deliveries.retry_later(one, RETRY_AFTER * 7, now) {
-            let at = deliveries.poll_timeout().expect("the next attempt has a time");
-            assert_eq!(deliveries.pop_due(at), Some(DueDelivery::Retry(one)));
+        while deliveries.retry_later(one, RETRY_AFTER * 7, now, timers) {
+            let at = timers.next().expect("the next attempt has a time");
+            assert_eq!(pop_due(timers, at), Some(retry(one)));
             pauses.push(at.saturating_duration_since(now));
             now = at;
-            deliveries.sent_on(one, ExchangeKey::FIRST);
+            deliveries.sent_on(one, ExchangeKey::FIRST, timers);
         }
         assert_eq!(pauses, [RETRY_AFTER, RETRY_AFTER * 2, RETRY_AFTER * 4]);
         let second_session = [(); 2].map(|()| deliveries.may_try_second_session(one));
@@ -894,37 +928,38 @@ mod tests {
 
     #[test]
     fn a_request_passes_through_its_states_and_no_others() {
-        let (mut deliveries, [one, ..]) = five();
+        let timers = &mut Timers::new();
+        let (mut deliveries, [one, ..]) = five(timers);
         let (first, second) = (ExchangeKey::FIRST, ExchangeKey::SECOND);
         let key = request(1);
         let state = |deliveries: &Deliveries| {
             (deliveries.progress(key), deliveries.may_be_answered(key), deliveries.post(one).is_some())
         };
         // Nothing was sent yet that could be accepted, read or resumed.
-        deliveries.accepted(key);
-        deliveries.read_on(key, first);
-        deliveries.resume_later(key, Instant::START);
+        deliveries.accepted(key, timers);
+        deliveries.read_on(key, first, timers);
+        deliveries.resume_later(key, Instant::START, timers);
         assert_eq!(state(&deliveries), (Some(Progress::Unsent), false, true));
-        deliveries.sent_on(one, first);
+        deliveries.sent_on(one, first, timers);
         assert_eq!(state(&deliveries), (Some(Progress::On(first)), true, true));
-        deliveries.read_on(key, first);
+        deliveries.read_on(key, first, timers);
         assert_eq!(state(&deliveries), (Some(Progress::On(first)), true, false));
-        deliveries.enqueue(one);
-        deliveries.sent_on(one, second);
-        deliveries.accepted(key);
+        deliveries.enqueue(one, timers);
+        deliveries.sent_on(one, second, timers);
+        deliveries.accepted(key, timers);
         assert_eq!(state(&deliveries), (Some(Progress::On(first)), true, false), "it is not sent twice");
         deliveries.cursor_mut(key).expect("a stream is read").asked_to_wait(WITHIN);
-        deliveries.resume_later(key, Instant::START + WITHIN);
+        deliveries.resume_later(key, Instant::START + WITHIN, timers);
         assert_eq!(state(&deliveries), (Some(Progress::Delivered), false, false));
         assert_eq!(deliveries.resuming(), 1);
-        assert_eq!(deliveries.pop_due(Instant::START + WITHIN), Some(DueDelivery::Resume(key)));
-        deliveries.read_on(key, second);
+        assert_eq!(pop_due(timers, Instant::START + WITHIN), Some(HttpTimer::Resume(key)));
+        deliveries.read_on(key, second, timers);
         assert_eq!(state(&deliveries), (Some(Progress::On(second)), true, false));
         assert_eq!((deliveries.resuming(), deliveries.delivered().collect::<Vec<_>>()), (0, vec![key]));
         let cursor = format!("{:?}", deliveries.cursor(key));
         assert!(cursor.contains("retry: Some(10s)"), "the cursor is kept: {cursor}");
-        assert_eq!(deliveries.remove(one).and_then(|removed| removed.exchange), Some(second));
+        assert_eq!(deliveries.remove(one, timers).and_then(|removed| removed.exchange), Some(second));
         assert_eq!(state(&deliveries), (None, false, false));
-        check(&deliveries);
+        check(&deliveries, timers);
     }
 }

@@ -1,4 +1,4 @@
-//! Open HTTP exchanges: what each is for, how far it has been read, and its deadlines.
+//! Open HTTP exchanges: what each is for, and how far it has been read.
 
 use std::collections::BTreeMap;
 
@@ -6,13 +6,12 @@ use bytes::Bytes;
 use http::Request;
 use http::response::Parts;
 
-use super::HttpAction;
 use super::delivery::DeliveryKey;
+use super::{Http, HttpAction, HttpTimer};
 use crate::Instant;
 use crate::auth::ProofClaims;
 use crate::client::transport::{Role, TransportOutput};
 use crate::collections::buffer::extend_within;
-use crate::collections::deadlines::Deadlines;
 use crate::conversation::keys::RequestKey;
 use crate::error::Refusal;
 use crate::limits::Limits;
@@ -35,23 +34,11 @@ pub(super) struct Exchanges {
     next_key: u64,
     /// Bytes of all responses that have not arrived in full.
     receiving: usize,
-    timers: Deadlines<ExchangeTimer>,
-}
-
-/// A deadline of an exchange.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum ExchangeTimer {
-    /// The body has been silent for too long.
-    Idle(ExchangeKey),
-    /// An exchange whose request has ended is read no longer.
-    Linger(ExchangeKey),
-    /// A message that is not a request was not accepted in time.
-    Accept(ExchangeKey),
 }
 
 impl Exchanges {
     pub(super) const fn new() -> Self {
-        Self { open: BTreeMap::new(), next_key: 0, receiving: 0, timers: Deadlines::new() }
+        Self { open: BTreeMap::new(), next_key: 0, receiving: 0 }
     }
 
     pub(super) fn open(
@@ -59,7 +46,7 @@ impl Exchanges {
         exchange: Exchange,
         request: Request<Bytes>,
         proof: Option<ProofClaims>,
-        output: &mut TransportOutput<'_, HttpAction>,
+        output: &mut TransportOutput<'_, Http>,
     ) -> ExchangeKey {
         let key = self.next_key();
         self.next_key += 1;
@@ -90,73 +77,29 @@ impl Exchanges {
     }
 
     /// Removes an exchange that has ended.
-    pub(super) fn remove(&mut self, key: ExchangeKey) -> Option<Exchange> {
+    pub(super) fn remove(&mut self, key: ExchangeKey, output: &mut TransportOutput<'_, Http>) -> Option<Exchange> {
         let exchange = self.open.remove(&key)?;
         self.receiving -= exchange.held;
-        for timer in [ExchangeTimer::Idle(key), ExchangeTimer::Linger(key), ExchangeTimer::Accept(key)] {
-            self.timers.clear(timer);
+        for timer in [HttpTimer::Idle(key), HttpTimer::Linger(key), HttpTimer::Accept(key)] {
+            output.clear_timer(timer);
         }
         Some(exchange)
     }
 
     /// Removes an exchange, and closes its connection.
-    pub(super) fn abort(&mut self, key: ExchangeKey, output: &mut TransportOutput<'_, HttpAction>) -> Option<Exchange> {
-        let exchange = self.remove(key)?;
+    pub(super) fn abort(&mut self, key: ExchangeKey, output: &mut TransportOutput<'_, Http>) -> Option<Exchange> {
+        let exchange = self.remove(key, output)?;
         output.act(HttpAction::Abort { exchange: key });
         Some(exchange)
     }
 
     /// Aborts every exchange for which `wanted` holds.
-    pub(super) fn abort_where(
-        &mut self,
-        wanted: impl Fn(&Exchange) -> bool,
-        output: &mut TransportOutput<'_, HttpAction>,
-    ) {
+    pub(super) fn abort_where(&mut self, wanted: impl Fn(&Exchange) -> bool, output: &mut TransportOutput<'_, Http>) {
         let wanted = self.open.iter().filter(|(_, exchange)| wanted(exchange));
         let keys: Vec<_> = wanted.map(|(key, _)| *key).collect();
         for key in keys {
             self.abort(key, output);
         }
-    }
-
-    /// The message must be accepted by this time.
-    pub(super) fn accept_until(&mut self, key: ExchangeKey, at: Instant) {
-        self.timers.set(ExchangeTimer::Accept(key), at);
-    }
-
-    /// The response has begun.
-    pub(super) fn responded(&mut self, key: ExchangeKey) {
-        self.timers.clear(ExchangeTimer::Accept(key));
-    }
-
-    /// More of the body must arrive by this time.
-    pub(super) fn read_until(&mut self, key: ExchangeKey, at: Instant) {
-        self.timers.set(ExchangeTimer::Idle(key), at);
-    }
-
-    /// The rest of the body is not needed: it is read until this time. More bytes do not move the deadline.
-    pub(super) fn drain_until(&mut self, key: ExchangeKey, at: Instant) {
-        self.timers.clear(ExchangeTimer::Idle(key));
-        self.linger_until(key, at);
-    }
-
-    /// The request has ended: the exchange is read until this time.
-    pub(super) fn linger_until(&mut self, key: ExchangeKey, at: Instant) {
-        if !self.timers.is_set(ExchangeTimer::Linger(key)) {
-            self.timers.set(ExchangeTimer::Linger(key), at);
-        }
-    }
-
-    pub(super) fn clear_timers(&mut self) {
-        self.timers.clear_all();
-    }
-
-    pub(super) fn pop_due(&mut self, now: Instant) -> Option<ExchangeTimer> {
-        self.timers.pop_due(now)
-    }
-
-    pub(super) fn poll_timeout(&self) -> Option<Instant> {
-        self.timers.next()
     }
 
     /// Whether an exchange for such a purpose is open.
@@ -178,9 +121,12 @@ impl Exchanges {
     pub(super) const fn receiving(&self) -> usize {
         self.receiving
     }
+}
 
-    pub(super) fn timers(&self) -> usize {
-        self.timers.len()
+/// The request of an exchange has ended: the exchange is read until this time, which later calls do not move.
+pub(super) fn linger_until(key: ExchangeKey, at: Instant, output: &mut TransportOutput<'_, Http>) {
+    if !output.is_set(HttpTimer::Linger(key)) {
+        output.set_timer(HttpTimer::Linger(key), at);
     }
 }
 

@@ -3,9 +3,9 @@
 use http::StatusCode;
 use http::response::Parts;
 
+use super::Http;
 use super::exchange::{Exchange, Purpose};
 use super::headers::location;
-use super::{Http, HttpAction};
 use crate::Instant;
 use crate::client::transport::TransportOutput;
 use crate::error::{Failed, Fault, RedirectRefused};
@@ -46,7 +46,7 @@ impl Http {
         status: StatusCode,
         target: Result<HttpUrl, Failed>,
         now: Instant,
-        output: &mut TransportOutput<'_, HttpAction>,
+        output: &mut TransportOutput<'_, Http>,
     ) {
         let purpose = std::mem::replace(&mut exchange.purpose, Purpose::Drain);
         exchange.discard_rest(&self.limits);
@@ -78,7 +78,7 @@ impl Http {
             Purpose::Resume { request, redirects } => {
                 let purpose = Purpose::Resume { request, redirects: redirects + 1 };
                 let exchange = self.get(Some(&target), purpose, output);
-                self.deliveries.read_on(request, exchange);
+                self.deliveries.read_on(request, exchange, output.timers);
             }
             Purpose::TwoEndpointStream { redirects } => {
                 self.mode.stream_is_at(target.clone());

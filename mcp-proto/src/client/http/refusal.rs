@@ -2,9 +2,9 @@
 
 use http::StatusCode;
 
+use super::Http;
 use super::exchange::{OpenedIn, Posted, Purpose};
 use super::lost_session::{self, SessionState};
-use super::{Http, HttpAction};
 use crate::Instant;
 use crate::client::transport::{Role, TransportOutput};
 use crate::conversation::keys::RequestKey;
@@ -30,7 +30,7 @@ impl Http {
         refusal: Refusal,
         body: Vec<u8>,
         now: Instant,
-        output: &mut TransportOutput<'_, HttpAction>,
+        output: &mut TransportOutput<'_, Http>,
     ) {
         let posted = match purpose {
             Purpose::Post(posted) => posted,
@@ -85,7 +85,7 @@ impl Http {
         refusal: &Refusal,
         error: Option<&(Option<RequestId>, ErrorObject)>,
         is_for_us: bool,
-        output: &mut TransportOutput<'_, HttpAction>,
+        output: &mut TransportOutput<'_, Http>,
     ) -> bool {
         let error = error.map(|(_, error)| (error, is_for_us));
         let explanation = refusal.explanation.as_ref().map(Excerpt::as_str);

@@ -6,10 +6,10 @@ use http::response::Parts;
 
 use super::cursor::Cursor;
 use super::delivery::{DeliveryKey, Post};
-use super::exchange::{Exchange, ExchangeKey, Next, Posted, Purpose, Reading, append};
+use super::exchange::{Exchange, ExchangeKey, Next, Posted, Purpose, Reading, append, linger_until};
 use super::headers::{SessionHeader, is_encoded, not_a_stream, refusal, session_id};
 use super::lost_session::{may_be_lost, states_loss};
-use super::{Failure, Http, HttpAction};
+use super::{Failure, Http, HttpTimer};
 use crate::Instant;
 use crate::client::transport::{Inbound, Role, TransportOutput};
 use crate::conversation::keys::RequestKey;
@@ -18,11 +18,11 @@ use crate::jsonrpc::{Message, Response};
 use crate::spec::header::{DPOP_NONCE, body_kind};
 
 impl Http {
-    pub(super) fn on_sent(&mut self, key: ExchangeKey, now: Instant, output: &mut TransportOutput<'_, HttpAction>) {
+    pub(super) fn on_sent(&mut self, key: ExchangeKey, now: Instant, output: &mut TransportOutput<'_, Http>) {
         let Some(exchange) = self.exchanges.get_mut(key) else { return };
         exchange.sent = true;
         if let Some(cancellation) = exchange.cancellation.take() {
-            self.deliveries.add(Post::new(Role::Cancellation, cancellation), false);
+            self.deliveries.add(Post::new(Role::Cancellation, cancellation), false, output.timers);
             self.pump(now, output);
         }
     }
@@ -32,12 +32,12 @@ impl Http {
         key: ExchangeKey,
         head: &Parts,
         now: Instant,
-        output: &mut TransportOutput<'_, HttpAction>,
+        output: &mut TransportOutput<'_, Http>,
     ) {
         // A server that responds has received the request.
         self.on_sent(key, now, output);
         let Some(mut exchange) = self.exchanges.take(key) else { return };
-        self.exchanges.responded(key);
+        output.clear_timer(HttpTimer::Accept(key));
         if head.headers.contains_key(DPOP_NONCE) {
             self.authorization.learn_nonce(&head.headers);
         }
@@ -57,7 +57,7 @@ impl Http {
         key: ExchangeKey,
         chunk: &[u8],
         now: Instant,
-        output: &mut TransportOutput<'_, HttpAction>,
+        output: &mut TransportOutput<'_, Http>,
     ) {
         let Some(mut exchange) = self.exchanges.take(key) else { return };
         let mut next = self.body(key, &mut exchange, chunk, now, output);
@@ -69,8 +69,8 @@ impl Http {
         self.put_back(key, exchange, next, now, output);
     }
 
-    pub(super) fn on_end(&mut self, key: ExchangeKey, now: Instant, output: &mut TransportOutput<'_, HttpAction>) {
-        let Some(mut exchange) = self.exchanges.remove(key) else { return };
+    pub(super) fn on_end(&mut self, key: ExchangeKey, now: Instant, output: &mut TransportOutput<'_, Http>) {
+        let Some(mut exchange) = self.exchanges.remove(key, output) else { return };
         match exchange.reading {
             Reading::Head => self.broke(key, exchange, Failed::StreamEnded, now, output),
             Reading::Json { body } => {
@@ -90,16 +90,16 @@ impl Http {
         key: ExchangeKey,
         failure: Failure,
         now: Instant,
-        output: &mut TransportOutput<'_, HttpAction>,
+        output: &mut TransportOutput<'_, Http>,
     ) {
-        let Some(mut exchange) = self.exchanges.remove(key) else { return };
+        let Some(mut exchange) = self.exchanges.remove(key, output) else { return };
         match (&failure, exchange.purpose, &exchange.reading) {
             (Failure::Unreachable { .. }, Purpose::Post(posted), Reading::Head) => {
                 // A waiting cancellation is dropped: nothing reached the server.
                 self.not_delivered(posted.message, failure.into_failed(), now, output);
             }
             (Failure::Closed { .. }, Purpose::Post(posted), Reading::Head)
-                if !self.session.is_closing() && self.deliveries.repeat(posted.message) => {}
+                if !self.session.is_closing() && self.deliveries.repeat(posted.message, output.timers) => {}
             (_, purpose, _) => {
                 exchange.purpose = purpose;
                 self.broke(key, exchange, failure.into_failed(), now, output);
@@ -109,7 +109,7 @@ impl Http {
     }
 
     /// Nothing of the body was received for too long: the connection counts as lost.
-    pub(super) fn on_silence(&mut self, key: ExchangeKey, now: Instant, output: &mut TransportOutput<'_, HttpAction>) {
+    pub(super) fn on_silence(&mut self, key: ExchangeKey, now: Instant, output: &mut TransportOutput<'_, Http>) {
         let detail = format!("silent for {:?}", self.config.idle_timeout).into();
         if let Some(exchange) = self.exchanges.abort(key, output) {
             self.broke(key, exchange, Failed::Broken { detail }, now, output);
@@ -122,7 +122,7 @@ impl Http {
         exchange: Exchange,
         next: Next,
         now: Instant,
-        output: &mut TransportOutput<'_, HttpAction>,
+        output: &mut TransportOutput<'_, Http>,
     ) {
         let is_over = match exchange.purpose.request() {
             Some(request) => !self.deliveries.contains_request(request),
@@ -132,9 +132,11 @@ impl Http {
         if next == Next::Abort || self.session.is_closed() {
             self.exchanges.abort(key, output);
         } else if is_over {
-            self.exchanges.drain_until(key, now + self.config.linger);
+            // More bytes of a body that is not needed do not move the deadline.
+            output.clear_timer(HttpTimer::Idle(key));
+            linger_until(key, now + self.config.linger, output);
         } else {
-            self.exchanges.read_until(key, now + self.config.idle_timeout);
+            output.set_timer(HttpTimer::Idle(key), now + self.config.idle_timeout);
         }
         self.pump(now, output);
     }
@@ -145,7 +147,7 @@ impl Http {
         exchange: &mut Exchange,
         head: &Parts,
         now: Instant,
-        output: &mut TransportOutput<'_, HttpAction>,
+        output: &mut TransportOutput<'_, Http>,
     ) -> Next {
         if self.session.is_closing() && exchange.purpose.request().is_some() {
             // The exchange is open only to get the id of the session, which is then ended (SH-C-09).
@@ -164,7 +166,7 @@ impl Http {
                 if let Some(request) = posted.message.request() {
                     return self.answer_begins(key, exchange, posted, request, head, output);
                 }
-                self.deliveries.remove(posted.message);
+                self.deliveries.remove(posted.message, output.timers);
                 self.accepted(posted.role, head.status, output);
                 exchange.discard_rest(&self.limits);
                 Next::Read
@@ -219,7 +221,7 @@ impl Http {
         exchange: &mut Exchange,
         head: &Parts,
         now: Instant,
-        output: &mut TransportOutput<'_, HttpAction>,
+        output: &mut TransportOutput<'_, Http>,
     ) -> bool {
         if let Some(target) = self.redirect(exchange, head) {
             self.redirected(exchange, head.status, target, now, output);
@@ -254,12 +256,12 @@ impl Http {
         posted: Posted,
         request: RequestKey,
         head: &Parts,
-        output: &mut TransportOutput<'_, HttpAction>,
+        output: &mut TransportOutput<'_, Http>,
     ) -> Next {
         if !self.mode.is_streamable() {
             // Any success status means that the answer will come on the stream (HS-04, HS-07). The body here is not an
             // answer (LE3).
-            self.deliveries.accepted(request);
+            self.deliveries.accepted(request, output.timers);
             exchange.discard_rest(&self.limits);
             return Next::Read;
         }
@@ -303,12 +305,12 @@ impl Http {
                 return Next::Read;
             }
         }
-        self.deliveries.read_on(request, key);
+        self.deliveries.read_on(request, key, output.timers);
         Next::Read
     }
 
     /// Any success status accepts a message that is not a request (SH-C-17).
-    fn accepted(&self, role: Role, status: StatusCode, output: &mut TransportOutput<'_, HttpAction>) {
+    fn accepted(&self, role: Role, status: StatusCode, output: &mut TransportOutput<'_, Http>) {
         if status != StatusCode::ACCEPTED && self.mode.is_streamable() {
             output.quirk(Quirk::NotificationNotAccepted202);
         }
@@ -323,7 +325,7 @@ impl Http {
         exchange: &mut Exchange,
         mut chunk: &[u8],
         now: Instant,
-        output: &mut TransportOutput<'_, HttpAction>,
+        output: &mut TransportOutput<'_, Http>,
     ) -> Next {
         match &mut exchange.reading {
             Reading::Head => Next::Read,
@@ -386,7 +388,7 @@ impl Http {
         exchange: &mut Exchange,
         is_whole: bool,
         now: Instant,
-        output: &mut TransportOutput<'_, HttpAction>,
+        output: &mut TransportOutput<'_, Http>,
     ) {
         let reading = std::mem::replace(&mut exchange.reading, Reading::Ignored { left: 0 });
         let Reading::Refusal { refusal, body, challenge } = reading else { return };
@@ -407,10 +409,10 @@ impl Http {
         mut exchange: Exchange,
         reason: Failed,
         now: Instant,
-        output: &mut TransportOutput<'_, HttpAction>,
+        output: &mut TransportOutput<'_, Http>,
     ) {
         if let Some(cancellation) = exchange.cancellation.take() {
-            self.deliveries.add(Post::new(Role::Cancellation, cancellation), false);
+            self.deliveries.add(Post::new(Role::Cancellation, cancellation), false, output.timers);
         }
         if matches!(exchange.reading, Reading::Refusal { .. }) {
             return self.refusal_read(key, &mut exchange, true, now, output);
@@ -436,13 +438,7 @@ impl Http {
     }
 
     /// A stream ended or broke off. If it belongs to a request, it is resumed where possible.
-    fn stream_over(
-        &mut self,
-        purpose: Purpose,
-        reason: Failed,
-        now: Instant,
-        output: &mut TransportOutput<'_, HttpAction>,
-    ) {
+    fn stream_over(&mut self, purpose: Purpose, reason: Failed, now: Instant, output: &mut TransportOutput<'_, Http>) {
         match purpose {
             // The answer has arrived.
             Purpose::Post(posted) if !self.deliveries.contains(posted.message) => {}
@@ -464,7 +460,7 @@ impl Http {
         purpose: Purpose,
         reason: Failed,
         now: Instant,
-        output: &mut TransportOutput<'_, HttpAction>,
+        output: &mut TransportOutput<'_, Http>,
     ) {
         match purpose {
             Purpose::Post(posted) => {
@@ -473,7 +469,7 @@ impl Http {
                 }
             }
             Purpose::Resume { request, .. } => self.unanswered(request, reason, output),
-            Purpose::GetStream { .. } => self.reopen_get_stream(None, now),
+            Purpose::GetStream { .. } => self.reopen_get_stream(None, now, output),
             Purpose::TwoEndpointStream { .. } => self.two_endpoint_stream_failed(reason, now, output),
             Purpose::Delete => self.session_not_ended(reason, output),
             Purpose::Drain => {}
@@ -485,9 +481,9 @@ impl Http {
         &mut self,
         request: RequestKey,
         mut response: Response,
-        output: &mut TransportOutput<'_, HttpAction>,
+        output: &mut TransportOutput<'_, Http>,
     ) {
-        let Some(removed) = self.deliveries.remove(DeliveryKey::Request(request)) else { return };
+        let Some(removed) = self.deliveries.remove(DeliveryKey::Request(request), output.timers) else { return };
         if matches!((&response, removed.role), (Response::Error { .. }, Role::Initialize(_))) {
             self.session.refuse();
         }

@@ -1,9 +1,9 @@
 //! Decoding of events and bodies, and matching of messages to requests.
 
+use super::Http;
 use super::delivery::DeliveryKey;
 use super::exchange::{Next, OpenedIn, Purpose};
 use super::lost_session::is_lost_by;
-use super::{Http, HttpAction};
 use crate::Instant;
 use crate::client::transport::{Inbound, TransportOutput};
 use crate::collections::buffer::into_bytes;
@@ -30,7 +30,7 @@ impl Http {
         purpose: Purpose,
         item: Item<'_>,
         now: Instant,
-        output: &mut TransportOutput<'_, HttpAction>,
+        output: &mut TransportOutput<'_, Http>,
     ) -> Next {
         let cursor = match purpose {
             Purpose::Post(_) | Purpose::Resume { .. } => {
@@ -72,7 +72,7 @@ impl Http {
         Next::Read
     }
 
-    fn event(&mut self, event: Event<'_>, answers: Answers, output: &mut TransportOutput<'_, HttpAction>) {
+    fn event(&mut self, event: Event<'_>, answers: Answers, output: &mut TransportOutput<'_, Http>) {
         // An event without data has no message (SH-C-44, EV-20).
         if event.data.is_empty() {
             return;
@@ -97,7 +97,7 @@ impl Http {
         }
     }
 
-    fn frame(&mut self, frame: Frame, answers: Answers, output: &mut TransportOutput<'_, HttpAction>) {
+    fn frame(&mut self, frame: Frame, answers: Answers, output: &mut TransportOutput<'_, Http>) {
         match frame {
             Frame::Single(message) => self.message(message, answers, output),
             // One revision has batches (JR-34). In the others, each message in an array is handled as well.
@@ -112,7 +112,7 @@ impl Http {
         }
     }
 
-    fn message(&mut self, message: Message, answers: Answers, output: &mut TransportOutput<'_, HttpAction>) {
+    fn message(&mut self, message: Message, answers: Answers, output: &mut TransportOutput<'_, Http>) {
         let response = match message {
             Message::Response(response) => response,
             message @ (Message::Request(_) | Message::Notification(_)) => {
@@ -146,7 +146,7 @@ impl Http {
 
     /// Handles a frame that is not a message. If it has the id of a request, that request fails; otherwise the stream
     /// continues and may still bring the answer (EV-21).
-    fn invalid(&mut self, error: ParseError, answers: Answers, output: &mut TransportOutput<'_, HttpAction>) {
+    fn invalid(&mut self, error: ParseError, answers: Answers, output: &mut TransportOutput<'_, Http>) {
         let about = match &error.subject {
             Subject::Response(id) | Subject::Either(id) => RequestKey::from_wire(id, None),
             Subject::Request(_) | Subject::Notification | Subject::Unknown => None,
@@ -170,7 +170,7 @@ impl Http {
         opened_in: OpenedIn,
         body: Vec<u8>,
         now: Instant,
-        output: &mut TransportOutput<'_, HttpAction>,
+        output: &mut TransportOutput<'_, Http>,
     ) {
         if !self.deliveries.contains_request(request) {
             return;

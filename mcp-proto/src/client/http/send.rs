@@ -8,7 +8,7 @@ use super::cursor::Cursor;
 use super::delivery::{DeliveryKey, Post, Queue};
 use super::exchange::{Exchange, ExchangeKey, Posted, Purpose};
 use super::headers::Common;
-use super::{Http, HttpAction, HttpTimer};
+use super::{Http, HttpTimer};
 use crate::Instant;
 use crate::auth::Credentials;
 use crate::client::transport::{Inbound, Role, TransportOutput};
@@ -26,7 +26,7 @@ impl Http {
         message: &Message,
         role: Role,
         now: Instant,
-        output: &mut TransportOutput<'_, HttpAction>,
+        output: &mut TransportOutput<'_, Http>,
     ) {
         let mut post = Post::new(role, message.to_bytes());
         post.is_ping = matches!(message, Message::Request(request) if request.method == Method::PING);
@@ -55,16 +55,16 @@ impl Http {
         }
         let lists_tools =
             is_mirrored && matches!(message, Message::Request(request) if request.method == Method::TOOLS_LIST);
-        self.deliveries.add(post, lists_tools);
+        self.deliveries.add(post, lists_tools, output.timers);
         self.pump(now, output);
     }
 
     /// Sends waiting messages while exchanges are free.
-    pub(super) fn pump(&mut self, now: Instant, output: &mut TransportOutput<'_, HttpAction>) {
+    pub(super) fn pump(&mut self, now: Instant, output: &mut TransportOutput<'_, Http>) {
         if self.authorization.awaited.is_some() {
             self.hold_queued(now, output);
         }
-        while let Some(message) = self.next_to_send() {
+        while let Some(message) = self.next_to_send(output) {
             self.post(message, now, output);
         }
         if self.mode.is_open() && self.deliveries.waits_first() {
@@ -74,14 +74,14 @@ impl Http {
     }
 
     /// The next message for which an exchange is free.
-    fn next_to_send(&self) -> Option<DeliveryKey> {
+    fn next_to_send(&self, output: &TransportOutput<'_, Http>) -> Option<DeliveryKey> {
         if self.deliveries.is_none_waiting() || !self.mode.is_open() {
             return None;
         }
-        let room = self.room();
+        let room = self.room(output);
         // The stream for the server's own messages uses one of the reserved exchanges.
         let kept = self.limits.exchanges - self.limits.requests_at_once();
-        let kept = kept.saturating_sub(usize::from(self.has_stream()));
+        let kept = kept.saturating_sub(usize::from(self.has_stream(output)));
         let next = |queue, is_free: bool| if is_free { self.deliveries.first_queued(queue) } else { None };
         next(Queue::Others, room > 0)
             .or_else(|| next(Queue::Pings, room > kept / 2))
@@ -89,19 +89,19 @@ impl Http {
     }
 
     /// Whether a stream that belongs to no request is open, or will be opened again.
-    fn has_stream(&self) -> bool {
-        self.timers.is_set(HttpTimer::GetStream) || self.exchanges.any(Purpose::is_stream)
+    fn has_stream(&self, output: &TransportOutput<'_, Http>) -> bool {
+        output.is_set(HttpTimer::GetStream) || self.exchanges.any(Purpose::is_stream)
     }
 
     /// The number of exchanges that may still be opened. A stream that will be opened again after a pause counts as
     /// open.
-    fn room(&self) -> usize {
-        let reopened = self.deliveries.resuming() + usize::from(self.timers.is_set(HttpTimer::GetStream));
+    fn room(&self, output: &TransportOutput<'_, Http>) -> usize {
+        let reopened = self.deliveries.resuming() + usize::from(output.is_set(HttpTimer::GetStream));
         self.limits.exchanges.saturating_sub(self.exchanges.len() + reopened)
     }
 
     /// Opens an exchange for a message.
-    pub(super) fn post(&mut self, message: DeliveryKey, now: Instant, output: &mut TransportOutput<'_, HttpAction>) {
+    pub(super) fn post(&mut self, message: DeliveryKey, now: Instant, output: &mut TransportOutput<'_, Http>) {
         let Some(post) = self.deliveries.post(message) else { return };
         let opens_session = matches!(post.role, Role::Initialize(_));
         let to = post.to.as_ref().unwrap_or(self.mode.post_to(&self.config.endpoint));
@@ -111,9 +111,9 @@ impl Http {
         let request = common.post(to, post.body.clone(), post.mirrored.as_deref());
         let posted = Posted { message, role: post.role, redirects: post.redirects };
         let exchange = self.open(request, Purpose::Post(posted), output);
-        self.deliveries.sent_on(message, exchange);
+        self.deliveries.sent_on(message, exchange, output.timers);
         if message.request().is_none() {
-            self.exchanges.accept_until(exchange, now + self.config.accept_timeout);
+            output.set_timer(HttpTimer::Accept(exchange), now + self.config.accept_timeout);
         }
     }
 
@@ -122,7 +122,7 @@ impl Http {
         &mut self,
         from: Option<&HttpUrl>,
         purpose: Purpose,
-        output: &mut TransportOutput<'_, HttpAction>,
+        output: &mut TransportOutput<'_, Http>,
     ) -> ExchangeKey {
         let cursor = match &purpose {
             Purpose::GetStream { .. } => self.get_stream.cursor.resume_after(),
@@ -137,7 +137,7 @@ impl Http {
         &mut self,
         request: HttpRequest<Bytes>,
         purpose: Purpose,
-        output: &mut TransportOutput<'_, HttpAction>,
+        output: &mut TransportOutput<'_, Http>,
     ) -> ExchangeKey {
         let opens_session = matches!(&purpose, Purpose::Post(Posted { role: Role::Initialize(_), .. }));
         // The session of a two-endpoint server is in the URL that it named (HS-08).
@@ -155,12 +155,7 @@ impl Http {
     }
 
     /// The request will get no answer.
-    pub(super) fn unanswered(
-        &mut self,
-        request: RequestKey,
-        reason: Failed,
-        output: &mut TransportOutput<'_, HttpAction>,
-    ) {
+    pub(super) fn unanswered(&mut self, request: RequestKey, reason: Failed, output: &mut TransportOutput<'_, Http>) {
         self.undelivered(DeliveryKey::Request(request), reason, output);
     }
 
@@ -170,17 +165,17 @@ impl Http {
         message: DeliveryKey,
         reason: Failed,
         now: Instant,
-        output: &mut TransportOutput<'_, HttpAction>,
+        output: &mut TransportOutput<'_, Http>,
     ) {
-        let is_retried =
-            !self.session.is_closing() && self.deliveries.retry_later(message, self.config.redelivery, now);
+        let is_retried = !self.session.is_closing()
+            && self.deliveries.retry_later(message, self.config.redelivery, now, output.timers);
         if !is_retried {
             self.undelivered(message, reason, output);
         }
     }
 
     /// The server has not accepted a message in time.
-    pub(super) fn on_not_accepted(&mut self, exchange: ExchangeKey, output: &mut TransportOutput<'_, HttpAction>) {
+    pub(super) fn on_not_accepted(&mut self, exchange: ExchangeKey, output: &mut TransportOutput<'_, Http>) {
         if let Some(Purpose::Post(posted)) = self.exchanges.abort(exchange, output).map(|exchange| exchange.purpose) {
             let after = self.config.accept_timeout;
             self.undelivered(posted.message, Failed::TimedOut { after }, output);
@@ -188,13 +183,8 @@ impl Http {
     }
 
     /// A message will not be accepted or answered.
-    pub(super) fn undelivered(
-        &mut self,
-        message: DeliveryKey,
-        reason: Failed,
-        output: &mut TransportOutput<'_, HttpAction>,
-    ) {
-        match self.deliveries.remove(message).map(|removed| removed.role) {
+    pub(super) fn undelivered(&mut self, message: DeliveryKey, reason: Failed, output: &mut TransportOutput<'_, Http>) {
+        match self.deliveries.remove(message, output.timers).map(|removed| removed.role) {
             Some(Role::Initialize(request) | Role::Discover(request, _) | Role::Request(request)) => {
                 output.unanswered(request, reason);
             }

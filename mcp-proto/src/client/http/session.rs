@@ -7,7 +7,7 @@ use super::delivery::{Deliveries, DeliveryKey, Queue};
 use super::exchange::{Exchange, OpenedIn, Purpose};
 use super::headers::{Common, SessionId, refusal};
 use super::lost_session::is_gone;
-use super::{Http, HttpAction, HttpTimer};
+use super::{Http, HttpTimer};
 use crate::Instant;
 use crate::auth::Credentials;
 use crate::client::transport::{Inbound, Role, TransportOutput};
@@ -153,7 +153,7 @@ impl HttpSession {
 
 impl Http {
     /// Discards the session, because `initialize` is sent without one (SH-C-08).
-    pub(super) fn begin_session(&mut self, now: Instant, output: &mut TransportOutput<'_, HttpAction>) {
+    pub(super) fn begin_session(&mut self, now: Instant, output: &mut TransportOutput<'_, Http>) {
         if let Some(id) = self.session.take_id() {
             self.delete(&id, output);
         }
@@ -166,7 +166,7 @@ impl Http {
         }
     }
 
-    pub(super) fn accept_session(&mut self, version: ProtocolVersion, output: &mut TransportOutput<'_, HttpAction>) {
+    pub(super) fn accept_session(&mut self, version: ProtocolVersion, output: &mut TransportOutput<'_, Http>) {
         self.session.accept(version);
         if version.rules().two_endpoints && self.mode.is_streamable() {
             output.quirk(Quirk::FirstRevisionOverStreamableHttp);
@@ -174,9 +174,9 @@ impl Http {
     }
 
     /// The handshake is over: messages that waited for it are sent, and the server's stream is opened.
-    pub(super) fn session_ready(&mut self, now: Instant, output: &mut TransportOutput<'_, HttpAction>) {
+    pub(super) fn session_ready(&mut self, now: Instant, output: &mut TransportOutput<'_, Http>) {
         self.session.ready();
-        self.deliveries.enqueue_for_session();
+        self.deliveries.enqueue_for_session(output.timers);
         let streams = self.session.version().is_some_and(|version| version.rules().get_stream);
         if streams && self.mode.is_streamable() {
             self.open_get_stream(output);
@@ -193,7 +193,7 @@ impl Http {
         generation: u64,
         refused: Option<(DeliveryKey, Failed)>,
         now: Instant,
-        output: &mut TransportOutput<'_, HttpAction>,
+        output: &mut TransportOutput<'_, Http>,
     ) {
         if let Some((message, reason)) = refused {
             self.refused_with_session(message, reason, output);
@@ -203,22 +203,17 @@ impl Http {
             return;
         }
         self.fail_delivered(output);
-        self.deliveries.keep_undelivered_for_next_session();
+        self.deliveries.keep_undelivered_for_next_session(output.timers);
         output.pass(Inbound::SessionLost);
     }
 
     /// A message was refused because its session is lost: it is sent once more in the next session.
-    fn refused_with_session(
-        &mut self,
-        message: DeliveryKey,
-        reason: Failed,
-        output: &mut TransportOutput<'_, HttpAction>,
-    ) {
+    fn refused_with_session(&mut self, message: DeliveryKey, reason: Failed, output: &mut TransportOutput<'_, Http>) {
         let Some(role) = self.deliveries.post(message).map(|post| post.role) else { return };
         let again = match role {
             Role::Confirmation => {
                 // Messages that wait for the confirmation wait for the next session, which has its own confirmation.
-                self.deliveries.remove(message);
+                self.deliveries.remove(message, output.timers);
                 return output.fault(Fault::NotAccepted { reason });
             }
             Role::Request(_) | Role::Notification => self.deliveries.may_try_second_session(message),
@@ -228,14 +223,14 @@ impl Http {
         if !again {
             self.undelivered(message, reason, output);
         } else if self.session.is_ready() {
-            self.deliveries.enqueue(message);
+            self.deliveries.enqueue(message, output.timers);
         } else {
-            self.deliveries.wait_for_session(message);
+            self.deliveries.wait_for_session(message, output.timers);
         }
     }
 
     /// Fails all requests that the server may have received, because it is unknown whether they were processed.
-    fn fail_delivered(&mut self, output: &mut TransportOutput<'_, HttpAction>) {
+    fn fail_delivered(&mut self, output: &mut TransportOutput<'_, Http>) {
         let delivered: Vec<_> = self.deliveries.delivered().collect();
         for request in delivered {
             self.unanswered(request, Failed::SessionLost, output);
@@ -245,15 +240,15 @@ impl Http {
     }
 
     /// Closes every stream that belongs to the session and not to a request.
-    pub(super) fn drop_streams(&mut self, output: &mut TransportOutput<'_, HttpAction>) {
-        self.timers.clear(HttpTimer::GetStream);
-        self.timers.clear(HttpTimer::Endpoint);
+    pub(super) fn drop_streams(&mut self, output: &mut TransportOutput<'_, Http>) {
+        output.clear_timer(HttpTimer::GetStream);
+        output.clear_timer(HttpTimer::Endpoint);
         self.exchanges.abort_where(|exchange| exchange.purpose.is_stream(), output);
         self.authorization.get_stream.reset();
         self.authorization.two_endpoint_stream.reset();
     }
 
-    pub(super) fn begin_closing(&mut self, now: Instant, output: &mut TransportOutput<'_, HttpAction>) {
+    pub(super) fn begin_closing(&mut self, now: Instant, output: &mut TransportOutput<'_, Http>) {
         if self.session.is_closing() {
             return;
         }
@@ -266,15 +261,13 @@ impl Http {
             Some(_) | None => exchange.purpose.request().is_some(),
         };
         self.exchanges.abort_where(is_aborted, output);
-        self.deliveries.keep_messages_of_session();
-        self.exchanges.clear_timers();
-        self.timers.clear_all();
-        self.timers.set(HttpTimer::Close, now + self.config.close_timeout);
+        self.deliveries.keep_messages_of_session(output.timers);
+        output.set_timer(HttpTimer::Close, now + self.config.close_timeout);
         self.pump(now, output);
     }
 
     /// Takes the next step of closing, if the previous one is done.
-    pub(super) fn go_on_closing(&mut self, output: &mut TransportOutput<'_, HttpAction>) {
+    pub(super) fn go_on_closing(&mut self, output: &mut TransportOutput<'_, Http>) {
         if self.session.phase != SessionPhase::Flushing {
             return;
         }
@@ -295,7 +288,7 @@ impl Http {
         &mut self,
         id: SessionId,
         opened_in: OpenedIn,
-        output: &mut TransportOutput<'_, HttpAction>,
+        output: &mut TransportOutput<'_, Http>,
     ) {
         if let Some(unused) = self.session.offer(id, opened_in) {
             self.delete(&unused, output);
@@ -303,12 +296,12 @@ impl Http {
     }
 
     /// Ends a session (SH-C-09).
-    fn delete(&mut self, id: &SessionId, output: &mut TransportOutput<'_, HttpAction>) {
+    fn delete(&mut self, id: &SessionId, output: &mut TransportOutput<'_, Http>) {
         let request = Common { session: Some(id), ..self.common() }.delete(&self.config.endpoint);
         self.open(request, Purpose::Delete, output);
     }
 
-    pub(super) fn session_ended(&mut self, head: &Parts, output: &mut TransportOutput<'_, HttpAction>) {
+    pub(super) fn session_ended(&mut self, head: &Parts, output: &mut TransportOutput<'_, Http>) {
         // A server need not support DELETE, and one that has lost the session has ended it (SH-C-09).
         let fine = head.status.is_success() || (head.status == StatusCode::METHOD_NOT_ALLOWED || is_gone(head.status));
         if !fine {
@@ -318,19 +311,19 @@ impl Http {
         self.deleted(output);
     }
 
-    pub(super) fn session_not_ended(&mut self, reason: Failed, output: &mut TransportOutput<'_, HttpAction>) {
+    pub(super) fn session_not_ended(&mut self, reason: Failed, output: &mut TransportOutput<'_, Http>) {
         output.fault(Fault::SessionNotEnded { reason });
         self.deleted(output);
     }
 
-    fn deleted(&mut self, output: &mut TransportOutput<'_, HttpAction>) {
+    fn deleted(&mut self, output: &mut TransportOutput<'_, Http>) {
         if self.session.phase == SessionPhase::Ending {
             self.close_now(output);
         }
     }
 
     /// The deadline for closing has passed (H6).
-    pub(super) fn close_unended(&mut self, output: &mut TransportOutput<'_, HttpAction>) {
+    pub(super) fn close_unended(&mut self, output: &mut TransportOutput<'_, Http>) {
         if self.session.phase == SessionPhase::Ending {
             let after = self.config.close_timeout;
             output.fault(Fault::SessionNotEnded { reason: Failed::TimedOut { after } });
@@ -338,7 +331,7 @@ impl Http {
         self.close_now(output);
     }
 
-    fn close_now(&mut self, output: &mut TransportOutput<'_, HttpAction>) {
+    fn close_now(&mut self, output: &mut TransportOutput<'_, Http>) {
         if self.session.is_closed() {
             return;
         }
@@ -347,7 +340,6 @@ impl Http {
         // What waits is not sent any more.
         self.deliveries = Deliveries::new();
         self.exchanges.abort_where(|_| true, output);
-        self.timers.clear_all();
         output.pass(Inbound::Closed);
     }
 }

@@ -10,7 +10,7 @@ use super::cursor::Cursor;
 use super::exchange::{OpenedIn, Purpose};
 use super::headers::{not_a_stream, refusal};
 use super::lost_session::is_gone;
-use super::{Http, HttpAction, HttpTimer};
+use super::{Http, HttpTimer};
 use crate::Instant;
 use crate::client::transport::TransportOutput;
 use crate::conversation::keys::RequestKey;
@@ -57,7 +57,7 @@ impl Http {
         reason: Failed,
         retry_after: Option<Duration>,
         now: Instant,
-        output: &mut TransportOutput<'_, HttpAction>,
+        output: &mut TransportOutput<'_, Http>,
     ) {
         let resumable =
             self.session.version().is_some_and(|version| version.rules().resumable) && self.mode.is_streamable();
@@ -70,17 +70,17 @@ impl Http {
             return;
         };
         let at = cursor.next_attempt(retry_after, &self.limits, &mut self.jitter, now);
-        self.deliveries.resume_later(request, at);
+        self.deliveries.resume_later(request, at, output.timers);
     }
 
     /// The pause before a stream is opened again is over.
-    pub(super) fn reopen(&mut self, request: RequestKey, now: Instant, output: &mut TransportOutput<'_, HttpAction>) {
+    pub(super) fn reopen(&mut self, request: RequestKey, now: Instant, output: &mut TransportOutput<'_, Http>) {
         if self.authorization.blocks_all() {
             let until = self.authorization_deadline(now);
-            return self.deliveries.wait_to_resume(request, until);
+            return self.deliveries.wait_to_resume(request, until, output.timers);
         }
         let exchange = self.get(None, Purpose::Resume { request, redirects: 0 }, output);
-        self.deliveries.read_on(request, exchange);
+        self.deliveries.read_on(request, exchange, output.timers);
     }
 
     pub(super) fn not_resumed(
@@ -89,7 +89,7 @@ impl Http {
         request: RequestKey,
         head: &Parts,
         now: Instant,
-        output: &mut TransportOutput<'_, HttpAction>,
+        output: &mut TransportOutput<'_, Http>,
     ) {
         if is_gone(head.status) && opened_in.in_session {
             self.lose_session(opened_in.generation, None, now, output);
@@ -102,7 +102,7 @@ impl Http {
     }
 
     /// Opens the stream for messages that belong to no request.
-    pub(super) fn open_get_stream(&mut self, output: &mut TransportOutput<'_, HttpAction>) {
+    pub(super) fn open_get_stream(&mut self, output: &mut TransportOutput<'_, Http>) {
         let has_one = self.exchanges.any(|purpose| matches!(purpose, Purpose::GetStream { .. }));
         // With a single exchange, the stream would leave none for requests.
         if has_one || self.session.is_closing() || self.limits.exchanges <= 1 {
@@ -121,7 +121,7 @@ impl Http {
         opened_in: OpenedIn,
         head: &Parts,
         now: Instant,
-        output: &mut TransportOutput<'_, HttpAction>,
+        output: &mut TransportOutput<'_, Http>,
     ) {
         if opened_in.generation != self.session.generation() {
             return;
@@ -136,18 +136,23 @@ impl Http {
             StatusCode::NOT_FOUND => output.quirk(Quirk::GetNotFound),
             status if is_temporary(status) && self.get_stream.cursor.failures() < MAX_TEMPORARY_REFUSALS => {
                 let after = refusal(status, &head.headers, &self.limits).retry_after;
-                self.reopen_get_stream(after, now);
+                self.reopen_get_stream(after, now, output);
             }
             // The server still holds the stream that broke (A15).
             StatusCode::CONFLICT if self.get_stream.cursor.failures() < MAX_RESUMPTIONS_WITHOUT_EVENT => {
-                self.reopen_get_stream(None, now);
+                self.reopen_get_stream(None, now, output);
             }
             _ => output.fault(Fault::NoServerStream { reason: not_a_stream(head, &self.limits) }),
         }
     }
 
-    pub(super) fn reopen_get_stream(&mut self, after: Option<Duration>, now: Instant) {
+    pub(super) fn reopen_get_stream(
+        &mut self,
+        after: Option<Duration>,
+        now: Instant,
+        output: &mut TransportOutput<'_, Http>,
+    ) {
         let at = self.get_stream.cursor.next_attempt(after, &self.limits, &mut self.jitter, now);
-        self.timers.set(HttpTimer::GetStream, at);
+        output.set_timer(HttpTimer::GetStream, at);
     }
 }

@@ -4,7 +4,7 @@
 use super::config::HttpTransport;
 use super::delivery::DeliveryKey;
 use super::exchange::{Next, Purpose};
-use super::{Http, HttpAction, HttpMode, HttpTimer};
+use super::{Http, HttpMode, HttpTimer};
 use crate::Instant;
 use crate::client::detection::is_about_version;
 use crate::client::transport::{Role, TransportOutput};
@@ -42,9 +42,9 @@ impl Http {
         message: DeliveryKey,
         refused: Failed,
         now: Instant,
-        output: &mut TransportOutput<'_, HttpAction>,
+        output: &mut TransportOutput<'_, Http>,
     ) {
-        self.deliveries.enqueue_for_fallback(message);
+        self.deliveries.enqueue_for_fallback(message, output.timers);
         self.open_two_endpoint_stream(Some(refused), now, output);
     }
 
@@ -53,7 +53,7 @@ impl Http {
         &mut self,
         instead_of: Option<Failed>,
         now: Instant,
-        output: &mut TransportOutput<'_, HttpAction>,
+        output: &mut TransportOutput<'_, Http>,
     ) {
         self.mode = HttpMode::opening(instead_of);
         if self.authorization.blocks_all() {
@@ -64,9 +64,9 @@ impl Http {
     }
 
     /// Opens the stream, on which the endpoint must be named in time.
-    pub(super) fn get_endpoint(&mut self, now: Instant, output: &mut TransportOutput<'_, HttpAction>) {
+    pub(super) fn get_endpoint(&mut self, now: Instant, output: &mut TransportOutput<'_, Http>) {
         self.get(None, Purpose::TwoEndpointStream { redirects: 0 }, output);
-        self.timers.set(HttpTimer::Endpoint, now + self.config.endpoint_timeout);
+        output.set_timer(HttpTimer::Endpoint, now + self.config.endpoint_timeout);
     }
 
     /// Handles an event that concerns the transport; returns `None` if it must be read as a message.
@@ -74,7 +74,7 @@ impl Http {
         &mut self,
         event: &Event<'_>,
         now: Instant,
-        output: &mut TransportOutput<'_, HttpAction>,
+        output: &mut TransportOutput<'_, Http>,
     ) -> Option<Next> {
         let is_endpoint = event.name == EventName::ENDPOINT;
         match (&self.mode, is_endpoint) {
@@ -86,7 +86,7 @@ impl Http {
                     self.opening_failed(Failed::EndpointRejected { endpoint: shown(&reference) }, output);
                     return Some(Next::Abort);
                 };
-                self.timers.clear(HttpTimer::Endpoint);
+                output.clear_timer(HttpTimer::Endpoint);
                 self.mode = HttpMode::TwoEndpoint { post_to };
                 self.pump(now, output);
                 Some(Next::Read)
@@ -105,7 +105,7 @@ impl Http {
         }
     }
 
-    pub(super) fn on_no_endpoint(&mut self, output: &mut TransportOutput<'_, HttpAction>) {
+    pub(super) fn on_no_endpoint(&mut self, output: &mut TransportOutput<'_, Http>) {
         if matches!(self.mode, HttpMode::Opening { .. }) {
             self.drop_streams(output);
             self.opening_failed(Failed::NoEndpoint, output);
@@ -117,7 +117,7 @@ impl Http {
         &mut self,
         reason: Failed,
         now: Instant,
-        output: &mut TransportOutput<'_, HttpAction>,
+        output: &mut TransportOutput<'_, Http>,
     ) {
         match self.mode {
             HttpMode::Opening { .. } => self.opening_failed(reason, output),
@@ -126,8 +126,8 @@ impl Http {
         }
     }
 
-    pub(super) fn opening_failed(&mut self, reason: Failed, output: &mut TransportOutput<'_, HttpAction>) {
-        self.timers.clear(HttpTimer::Endpoint);
+    pub(super) fn opening_failed(&mut self, reason: Failed, output: &mut TransportOutput<'_, Http>) {
+        output.clear_timer(HttpTimer::Endpoint);
         let mode = HttpMode::new(&self.config);
         let HttpMode::Opening { instead_of, .. } = std::mem::replace(&mut self.mode, mode) else { return };
         // A server that names a forbidden endpoint supports the older transport, so the endpoint is the reason. In all

@@ -7,8 +7,9 @@ use http::HeaderMap;
 
 use super::{DeliveryKey, DeliveryState};
 use crate::Instant;
+use crate::client::ClientTimer;
+use crate::client::http::Timers;
 use crate::client::transport::{Backlog, Role};
-use crate::collections::deadlines::Deadlines;
 use crate::spec::ProtocolVersion;
 use crate::url::HttpUrl;
 
@@ -108,7 +109,6 @@ pub(super) struct Index {
     /// Bytes of messages that are not requests and are on exchanges.
     pub(super) being_sent: usize,
     pub(super) resuming: usize,
-    pub(super) timers: Deadlines<DeliveryTimer>,
 }
 
 /// What a waiting message waits for.
@@ -122,74 +122,28 @@ pub(super) enum Line {
     Authorization,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum DeliveryTimer {
-    Retry {
-        position: u64,
-        key: DeliveryKey,
-    },
-    Resume(DeliveryKey),
-    /// Its `position` is 0 if only the stream with the answer waits.
-    Authorization {
-        position: u64,
-        key: DeliveryKey,
-    },
-}
-
 impl Index {
-    pub(super) fn enter(&mut self, key: DeliveryKey, state: &DeliveryState) {
+    pub(super) fn enter(&mut self, key: DeliveryKey, state: &DeliveryState, timers: &mut Timers) {
         if let Some((line, position, post)) = state.waiting() {
             self.order.insert((line, position), key);
             self.backlog = self.backlog.plus(post.weight());
         }
-        match state {
-            DeliveryState::Retrying { position, at, .. } => {
-                self.timers.set(DeliveryTimer::Retry { position: *position, key }, *at);
-            }
-            DeliveryState::Sending { post, .. } => self.being_sent += post.message_bytes(),
-            DeliveryState::Resuming { at, .. } => {
-                self.resuming += 1;
-                self.timers.set(DeliveryTimer::Resume(key), *at);
-            }
-            DeliveryState::WaitingForAuthorization { position, until, .. } => {
-                self.timers.set(DeliveryTimer::Authorization { position: *position, key }, *until);
-            }
-            DeliveryState::WaitingToResume { until, .. } => {
-                self.resuming += 1;
-                self.timers.set(DeliveryTimer::Authorization { position: 0, key }, *until);
-            }
-            DeliveryState::Queued { .. }
-            | DeliveryState::WaitingForSession { .. }
-            | DeliveryState::Reading { .. }
-            | DeliveryState::Accepted => {}
+        self.being_sent += state.being_sent();
+        self.resuming += usize::from(state.is_resuming());
+        if let Some((timer, at)) = state.timer(key) {
+            timers.set(ClientTimer::Transport(timer), at);
         }
     }
 
-    pub(super) fn leave(&mut self, key: DeliveryKey, state: &DeliveryState) {
+    pub(super) fn leave(&mut self, key: DeliveryKey, state: &DeliveryState, timers: &mut Timers) {
         if let Some((line, position, post)) = state.waiting() {
             self.order.remove(&(line, position));
             self.backlog = self.backlog.minus(post.weight());
         }
-        match state {
-            DeliveryState::Retrying { position, .. } => {
-                self.timers.clear(DeliveryTimer::Retry { position: *position, key });
-            }
-            DeliveryState::Sending { post, .. } => self.being_sent -= post.message_bytes(),
-            DeliveryState::Resuming { .. } => {
-                self.resuming -= 1;
-                self.timers.clear(DeliveryTimer::Resume(key));
-            }
-            DeliveryState::WaitingForAuthorization { position, .. } => {
-                self.timers.clear(DeliveryTimer::Authorization { position: *position, key });
-            }
-            DeliveryState::WaitingToResume { .. } => {
-                self.resuming -= 1;
-                self.timers.clear(DeliveryTimer::Authorization { position: 0, key });
-            }
-            DeliveryState::Queued { .. }
-            | DeliveryState::WaitingForSession { .. }
-            | DeliveryState::Reading { .. }
-            | DeliveryState::Accepted => {}
+        self.being_sent -= state.being_sent();
+        self.resuming -= usize::from(state.is_resuming());
+        if let Some((timer, _)) = state.timer(key) {
+            timers.clear(ClientTimer::Transport(timer));
         }
     }
 
