@@ -251,6 +251,42 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_connection_that_waits_for_its_response_is_closed_for_no_other() {
+        let request = "GET /callback HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
+        for waiting in [2, MAX_CALLBACKS] {
+            let mut listener = Listener::open(CallbackHost::Ipv4, None).unwrap();
+            let port = listener.port();
+            let (mut asked, mut answers, mut silent) = (Vec::new(), Vec::new(), Vec::new());
+            for _ in 0..waiting {
+                asked.push(tokio::spawn(ask(port, request)));
+                answers.push(listener.callback().await.1);
+            }
+            for _ in waiting..MAX_CALLBACKS {
+                silent.push(TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.unwrap());
+            }
+            let mut newest = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.unwrap();
+            newest.write_all(request.as_bytes()).await.unwrap();
+            let answer_one = async {
+                for _ in 0..100 {
+                    yield_now().await;
+                }
+                if silent.is_empty() {
+                    answers.pop().unwrap().send(page()).expect("nothing has closed the connection");
+                }
+            };
+            tokio::join!(listener.callback(), answer_one);
+            assert!(listener.connections.len() <= MAX_CALLBACKS, "{waiting}");
+            for answer in answers {
+                answer.send(page()).expect("nothing has closed the connection");
+            }
+            for asked in asked {
+                let read = asked.await.unwrap();
+                assert!(read.starts_with("HTTP/1.1 404 "), "{waiting}: {read}");
+            }
+        }
+    }
+
+    #[tokio::test]
     async fn a_connection_counts_until_it_ends() {
         let mut listener = Listener::open(CallbackHost::Ipv4, None).unwrap();
         let until = Instant::now() + 20 * CALLBACK_TIME;
