@@ -372,7 +372,7 @@ mod tests {
         }
     }
 
-    /// The number of an action, which is in the version that it expects, or in a tag, or in a message.
+    /// The number of an action, which is in the version that it expects, or in a tag, or in a message, or its instance.
     #[expect(clippy::wildcard_enum_match_arm, reason = "these tests have no others")]
     fn number(action: &StoreAction) -> u64 {
         match action {
@@ -380,6 +380,7 @@ mod tests {
             StoreAction::Load { expires_in, .. } => expires_in.as_secs(),
             StoreAction::Append { first, .. } => first.unwrap_or(0),
             StoreAction::Send { message, .. } => message.len() as u64,
+            StoreAction::Find { instance, .. } => instance.number(),
             other => panic!("{other:?}"),
         }
     }
@@ -497,6 +498,17 @@ mod tests {
         store.end_one().await;
         store.end_one().await;
         assert_eq!(store.begun(), [7]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn instances_are_looked_for_at_the_same_time() {
+        let store = Arc::default();
+        let link = link(&store);
+        for (key, instance) in [(1, 31), (2, 32), (3, 31)] {
+            link.carry_out(StoreAction::Find { key: StoreKey::new(key), instance: InstanceId::new(instance) });
+        }
+        settle().await;
+        assert_eq!(store.begun(), [31, 32, 31]);
     }
 
     #[tokio::test(start_paused = true)]
