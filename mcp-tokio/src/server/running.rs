@@ -82,6 +82,11 @@ pub(super) fn publish(
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    use mcp_model::{ServerCapabilities, ToolsCapability};
+    use mcp_proto::Notification;
     use mcp_proto::server::Config;
 
     use super::*;
@@ -98,5 +103,24 @@ mod tests {
             publishers.push(ended);
             assert_eq!(running.handles().len(), 2);
         }
+    }
+
+    #[test]
+    fn a_change_is_published_once_every_stream_has_accepted_it() {
+        let capabilities = ServerCapabilities::new().tools(ToolsCapability::new().list_changed(true));
+        let running = Running::new(Config::new("s", "1").with_capabilities(capabilities));
+        let mut streams: Vec<_> = (0..3).map(|_| mpsc::unbounded_channel()).collect();
+        for (final_commands, _) in &streams {
+            register(&running, final_commands);
+        }
+        let change = Notification::new("notifications/tools/list_changed").into();
+        let mut publishing = pin!(publish_over_each(&running, &change));
+        let mut context = Context::from_waker(Waker::noop());
+        for (_, received) in &mut streams {
+            assert_eq!(publishing.as_mut().poll(&mut context), Poll::Pending);
+            let Ok(FinalCommand::Publish { accept, .. }) = received.try_recv() else { panic!("no change") };
+            accept.send(Ok(())).unwrap();
+        }
+        assert_eq!(publishing.poll(&mut context), Poll::Ready(Ok(())));
     }
 }
