@@ -161,6 +161,8 @@ mod tests {
         most: usize,
         /// Whether a flush does not finish.
         is_stuck: bool,
+        /// Whether it cannot be ended.
+        is_broken: bool,
     }
 
     impl AsyncWrite for &mut Buffered {
@@ -180,6 +182,9 @@ mod tests {
         }
 
         fn poll_shutdown(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            if self.is_broken {
+                return Poll::Ready(Err(ErrorKind::BrokenPipe.into()));
+            }
             self.is_ended = true;
             Poll::Ready(Ok(()))
         }
@@ -256,6 +261,14 @@ mod tests {
         lines.push(Bytes::from_static(b"line\n"));
         assert_eq!(lines.write_some().await.unwrap_err().kind(), ErrorKind::WriteZero);
         assert!(lines.finish().await.is_err());
+    }
+
+    #[tokio::test]
+    async fn a_stream_that_cannot_be_ended_is_an_error() {
+        let mut buffered = Buffered { most: 100, is_broken: true, ..Buffered::default() };
+        let mut lines = Lines::new(&mut buffered);
+        lines.push(Bytes::from_static(b"line\n"));
+        assert_eq!(lines.finish().await.unwrap_err().kind(), ErrorKind::BrokenPipe);
     }
 
     #[tokio::test]
