@@ -1032,8 +1032,9 @@ fn a_process_whose_stdout_is_not_read_ends_after_its_stdin() {
     use std::io::Write;
     use std::process::Stdio;
 
-    let mut process =
-        tests::examples::example("tokio_server").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut process = tests::examples::example("tokio_server");
+    process.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut process = process.spawn().unwrap();
     let mut input = process.stdin.take().unwrap();
     // Answers with a megabyte in total, more than a pipe holds.
     let calls: String = (1..10_000).map(|id| messages::request(&id.to_string(), "tools/list", "{}") + "\n").collect();
@@ -1044,8 +1045,12 @@ fn a_process_whose_stdout_is_not_read_ends_after_its_stdin() {
         process.try_wait().unwrap().is_some()
     });
     let _ = process.kill();
-    let _ = process.wait();
+    let output = process.wait_with_output().unwrap();
     assert!(ended, "it goes on");
+    let errors = String::from_utf8(output.stderr).unwrap();
+    let unwritten = errors.split_once("the client does not read: ").unwrap().1.split(' ').next().unwrap();
+    let unwritten: usize = unwritten.parse().unwrap();
+    assert!((100_000..2_000_000).contains(&unwritten), "{errors}");
 }
 
 #[cfg(unix)]
