@@ -319,3 +319,24 @@ async fn a_store_that_fails_is_logged_once_and_so_is_that_it_works_again() {
         assert_eq!(text.matches(once).count(), 1, "{text}");
     }
 }
+
+#[cfg(feature = "redis")]
+#[tokio::test]
+async fn a_redis_server_that_does_not_answer_is_logged() {
+    use std::net::{Ipv4Addr, TcpListener};
+
+    use mcp_proto::InstanceId;
+    use mcp_proto::store::{StoreAction, StoreKey, StoreResult};
+    use mcp_tokio::store::{Redis, Store};
+
+    let (journal, _guard) = Journal::begin();
+    // The system accepts connections to it, and nobody answers.
+    let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let url = format!("redis://{}/", silent.local_addr().unwrap());
+    let store = Redis::open(&url).unwrap().with_timeout(Duration::from_millis(50));
+    let instance = InstanceId::new(1);
+    let find = StoreAction::Find { key: StoreKey::new(1), instance };
+    assert_eq!(store.carry_out(instance, find).await, StoreResult::Failed);
+    let text = journal.text();
+    assert!(text.contains("WARN mcp_tokio::store::redis: Redis does not answer"), "{text}");
+}
