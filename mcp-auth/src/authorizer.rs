@@ -18,7 +18,7 @@
 //! | file | what it does |
 //! |---|---|
 //! | `cause` | why a token is needed, and whether a flow begins for it |
-//! | `flow` | the flow: what it has found and holds, and what it waits for |
+//! | `flow` | the flow: what it has found and holds, what it waits for, and whether it may use or refresh a stored token |
 //! | `discovery` | from the server to its authorization server |
 //! | `tokens` | decides which token is used: a stored one, a refreshed one, or a new one |
 //! | `sign_in` | a person signs in: registration, browser, redirect |

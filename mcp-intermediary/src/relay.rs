@@ -46,7 +46,7 @@
 //! | `legacy_client` | a legacy client and a modern server |
 //! | `modern_client` | a modern client and a legacy server |
 //! | `watched` | the resources that a legacy client has subscribed to |
-//! | `parked_calls` | calls of a modern client that wait for its retry |
+//! | `parked_calls` | calls of a modern client that wait for its retry, and the input requests that it receives meanwhile |
 //! | `session_settings` | log level and subscriptions that are set in the session of a legacy server |
 //! | `convert` | conversion of payloads between the eras |
 //!

@@ -21,7 +21,7 @@
 //! | `event` | events that the client reports |
 //! | `inbound` | requests, notifications and responses from the server |
 //! | `stdio` | the client on a byte stream |
-//! | `detected_era` | the era of a server, and how it was detected |
+//! | `detected_era` | the type that states the era of a server, and how it was detected |
 //! | `detection` | detection of the server's era (RULES section 10) |
 //! | `handshake` | opening and confirming a session, losing it and opening it again (RULES section 7) |
 //! | `calls` | sends requests, several for one of the application where the modern era needs them, and ends them; they are in the table `conversation/outgoing` |

@@ -35,7 +35,7 @@
 //! | `refusal` | HTTP errors, and the JSON-RPC errors in their bodies |
 //! | `redirect` | redirects, followed or refused |
 //! | `session` | what follows when the session begins, is lost, or ends; the client opens another one in `handshake` |
-//! | `lost_session` | the forms in which servers state that a session is lost |
+//! | `lost_session` | the forms in which servers state that a session is lost, which `refusal`, `route` and `stream` look for |
 //! | `cookies` | cookies of the server, for load balancers |
 //! | `cursor` | how far a stream was read, and the pause before the next attempt |
 //! | `stream` | whether a broken stream is resumed or opened again, and the stream for messages that belong to no request |

@@ -6,7 +6,7 @@
 //! |---|---|
 //! | `session` | sessions by their ids, and what is stored for each |
 //! | `named_session` | which session a request names, and what it does there |
-//! | `streams` | the streams of a session, and how messages are written to them |
+//! | `streams` | the streams of a session, and how messages are written to them (in a store: `stored/append`) |
 //! | `get` | streams that clients open by GET |
 //! | `sealed` | sessions whose ids contain their state |
 //! | `stored` | sessions in a store that instances share |
