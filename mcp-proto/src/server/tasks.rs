@@ -174,8 +174,8 @@ impl Tasks {
         context.version.is_stateless() && context.require(&Self::capabilities()).is_ok()
     }
 
-    /// Checks whether a function can ask the client of this request while it runs, although the client is given no task:
-    /// only in a session.
+    /// Checks whether a function can ask the client of this request while it runs, although the client is given no task: in
+    /// a session it can, without one only a client that has declared the extension.
     ///
     /// # Errors
     ///
