@@ -611,8 +611,11 @@ mod tests {
     fn durations_are_positive_and_finite() {
         assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
         assert_eq!(seconds("604800"), Ok(Duration::from_secs(7 * 24 * 3600)));
-        for text in ["0", "-1", "inf", "NaN", "1e9", "604800.1", "ten"] {
+        for text in ["0", "-1", "inf", "1e9", "604800.1"] {
             assert!(seconds(text).is_err(), "{text}");
+        }
+        for text in ["NaN", "ten"] {
+            assert_eq!(seconds(text), Err("not a number of seconds".to_owned()), "{text}");
         }
     }
 

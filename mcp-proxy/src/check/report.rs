@@ -91,3 +91,20 @@ impl<W: Write> Report<W> {
 fn key(name: &str) -> String {
     name.replace(['/', '-', ' '], "_")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_shown_in_milliseconds() {
+        for (is_json, shown) in [(false, "tools/list:   1500.3 ms\n"), (true, r#""tools_list_ms":1500.3"#)] {
+            let mut out = Vec::new();
+            let mut report = Report::new(&mut out, is_json);
+            report.time("tools/list", Duration::from_micros(1_500_260)).unwrap();
+            report.end(Ok(())).unwrap();
+            let found = String::from_utf8(out).unwrap();
+            assert!(found.contains(shown), "{found}");
+        }
+    }
+}
