@@ -210,6 +210,18 @@ mod tests {
     }
 
     #[test]
+    fn a_file_is_replaced_where_a_process_with_the_same_number_has_left_its_own() {
+        let path = std::env::current_exe().unwrap().with_extension("left-file");
+        let mut left = path.clone().into_os_string();
+        left.push(format!(".{}.new", std::process::id()));
+        fs::write(&left, "of another process, and longer").unwrap();
+        replace(&path, b"new").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+        assert!(!Path::new(&left).exists());
+        fs::remove_file(path).unwrap();
+    }
+
+    #[test]
     fn a_pipe_that_is_not_read_is_refused_and_one_that_is_full_does_not_hold_a_record_up() {
         let path = std::env::current_exe().unwrap().with_extension("pipe");
         let _ = fs::remove_file(&path);
