@@ -206,3 +206,33 @@ pub(super) fn resource(args: &ServeArgs, server: &Described) -> Result<Option<Pr
 fn unix_time() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
+
+#[cfg(test)]
+mod tests {
+    use ring::rand::SystemRandom;
+    use ring::signature::{Ed25519KeyPair, KeyPair as _};
+
+    use super::*;
+
+    #[test]
+    fn a_token_is_valid_from_its_beginning_until_its_end_with_a_leeway() {
+        let document = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).unwrap();
+        let pair = Ed25519KeyPair::from_pkcs8(document.as_ref()).unwrap();
+        let file = std::env::current_exe().unwrap().with_extension("jwt-keys");
+        let x = URL_SAFE_NO_PAD.encode(pair.public_key());
+        std::fs::write(&file, format!(r#"{{"keys":[{{"kty":"OKP","crv":"Ed25519","x":"{x}"}}]}}"#)).unwrap();
+        let keys = KeyFile::open(&file, Pauses::default()).unwrap();
+        let jwts = Jwts { issuer: "issuer".to_owned(), scope: None, audiences: Vec::new(), keys };
+        let [header, claims] =
+            [r#"{"alg":"EdDSA"}"#, r#"{"iss":"issuer","sub":"ada","aud":"server","nbf":1000,"exp":2000}"#]
+                .map(|part| URL_SAFE_NO_PAD.encode(part));
+        let signed = format!("{header}.{claims}");
+        let token = format!("{signed}.{}", URL_SAFE_NO_PAD.encode(pair.sign(signed.as_bytes())));
+        for (now, is_valid) in
+            [(1000 - LEEWAY - 1, false), (1000 - LEEWAY, true), (2000 + LEEWAY - 1, true), (2000 + LEEWAY, false)]
+        {
+            assert_eq!(jwts.principal(&token, "server", now).is_ok(), is_valid, "{now}");
+        }
+        std::fs::remove_file(file).unwrap();
+    }
+}
