@@ -460,6 +460,52 @@ mod tests {
         assert!(fine && found.contains("tool names:   b\\u{1b}\n              c\n"), "{found}");
     }
 
+    /// An output that refuses each line that begins with this text.
+    #[cfg(unix)]
+    struct Refusing(&'static str);
+
+    #[cfg(unix)]
+    impl Write for Refusing {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            if bytes.starts_with(self.0.as_bytes()) { Err(io::ErrorKind::StorageFull.into()) } else { Ok(bytes.len()) }
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_line_that_cannot_be_printed_is_an_error_even_if_later_ones_can_be() {
+        let answers = [&initialize_result("2025-11-25"), "{}", r#"{"tools":[]}"#];
+        let [opening, ping, list] = [1, 2, 3].map(|id| result(&id.to_string(), answers[id - 1]));
+        let script =
+            format!("read -r x; echo '{opening}'; read -r x; read -r x; echo '{ping}'; read -r x; echo '{list}'; cat");
+        for line in [
+            "server:",
+            "transport:",
+            "revision:",
+            "era:",
+            "name:",
+            "capabilities:",
+            "connected:",
+            "ping:",
+            "tools/list:",
+            "tools:",
+            "ok",
+            "none is refused",
+        ] {
+            let args = Args::parse_from(["mcp-proxy", "--check", "--protocol", "legacy", "--", "sh", "-c", &script]);
+            let (settings, asked) = (args.settings().unwrap(), Asked::default());
+            let checked = check(settings, args.timeouts(), &asked, &mut Refusing(line), &|_| Ok(()));
+            match checked {
+                Ok(fine) => assert!(fine && line == "none is refused", "{line}"),
+                Err(error) => assert_eq!(error.kind(), io::ErrorKind::StorageFull, "{line}"),
+            }
+        }
+    }
+
     #[test]
     fn the_tool_that_is_named_is_called_and_its_error_fails_the_check() {
         for (tool, expected) in [("a", true), ("b", false), ("c", false)] {
