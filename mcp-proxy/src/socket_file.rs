@@ -140,6 +140,14 @@ mod tests {
     }
 
     #[test]
+    fn sockets_that_are_made_at_the_same_time_have_a_folder_each() {
+        let folder = folder("at-once");
+        let made = [(); 3].map(|()| create_private(&folder).unwrap());
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), made.len());
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
     fn each_path_that_is_accepted_can_be_connected_to_and_any_other_is_refused_with_the_reason() {
         let folder = folder("long");
         let mut outcomes = Vec::new();
