@@ -67,6 +67,12 @@ mod tests {
         fs::write(directory.join(format!("{URL_HASH}_tokens.json")), "{}").unwrap();
         assert!(read(&directory, url, &ResourceParameter::Published).is_err());
         assert_eq!(fs::read_dir(&directory).unwrap().count(), before);
+        for suffix in ["client_info", "tokens"] {
+            let file = format!("{URL_HASH}_{suffix}.json");
+            fs::remove_file(directory.join(&file)).unwrap();
+            let error = read(&directory, url, &ResourceParameter::Published).unwrap_err();
+            assert!(error.kind() == io::ErrorKind::NotFound && error.to_string().contains(&file), "{error}");
+        }
         fs::remove_dir_all(directory).unwrap();
     }
 
