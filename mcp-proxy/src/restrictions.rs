@@ -160,6 +160,7 @@ mod tests {
         let of_one = Restrictions { pin: Some("pins.json".into()), ..Restrictions::default() };
         assert_eq!(of_one.of_server(None).pin, Some("pins.json".into()));
         assert_eq!(of_one.of_server(Some("files")).pin, Some("pins.json.files".into()));
+        assert_eq!((of_one.pins().pin, of_one.filters().pin), (of_one.pin.clone(), None));
         let empty = Restrictions { deny_prompt: vec![String::new()], ..Restrictions::default() };
         let error = empty.apply(&mut Config::default()).unwrap_err();
         assert!(error.starts_with("--deny-prompt: a pattern of names must have"), "{error}");
