@@ -5,7 +5,7 @@ use mcp_testkit::messages::request;
 use mcp_testkit::waiting::wait_until;
 use tests::ending_servers::runs;
 
-use super::serving::{SERVER, Serving, before, member};
+use super::serving::{SERVER, Serving, before, folder, member, script};
 
 #[test]
 fn a_server_that_ends_before_it_is_usable_is_an_error_for_its_client_and_is_not_started_again_at_once() {
@@ -77,6 +77,19 @@ fn why_one_of_several_servers_cannot_be_used_is_logged_with_its_name() {
     let _ = serving.raw.open(&TestRequest::post(initialize("2025-11-25")));
     serving.wait_for_error("the server broken (`sh`) has failed; it is started again in 1 s");
     serving.end("TERM");
+}
+
+#[test]
+fn a_server_for_which_one_client_has_waited_in_vain_is_not_waited_for_by_the_next() {
+    let mut command = super::serving::gateway(&["--name", "slow=sleep 1000", "--name"]);
+    command.arg(format!("fine=sh {}", script(&folder("late"))));
+    let serving = Serving::spawn(command);
+    let late = "has not answered initialize in time";
+    serving.session();
+    serving.wait_for_error(late);
+    serving.session();
+    let (_, errors) = serving.end("TERM");
+    assert!(!errors.contains(late), "{errors}");
 }
 
 #[test]
