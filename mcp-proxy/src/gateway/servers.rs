@@ -404,4 +404,16 @@ mod tests {
             assert_eq!((config.max_timeout, config.initialize_timeout), (longest, Duration::from_secs(3)));
         }
     }
+
+    #[test]
+    fn the_options_of_the_sign_in_are_for_remote_servers_without_credentials() {
+        let words = ["x", "--client-id", "i", "--client-secret-env", "MCP_PROXY_NO_SUCH_VARIABLE", "--", "sh"];
+        let args = Line::try_parse_from(words).unwrap().args;
+        for (header, is_refused) in [("X-Key", true), ("Authorization", false)] {
+            let headers = vec![(header.to_owned(), "some-key".to_owned())];
+            let kind = Kind::Remote(Remote { url: "https://mcp.example/".to_owned(), headers });
+            let completed = Described { name: None, kind }.complete(&[], &args, &mut Secrets::default());
+            assert_eq!(completed.is_err_and(|error| error.starts_with("--client-secret-env")), is_refused, "{header}");
+        }
+    }
 }

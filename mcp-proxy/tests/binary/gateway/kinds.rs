@@ -13,6 +13,7 @@ use mcp_proto::client::HttpTransport;
 use mcp_proto::server::{Config, HttpConfig};
 use mcp_testkit::http_client::legacy_versions;
 use mcp_testkit::http_exchange::{TestRequest, initialize};
+use mcp_testkit::loopback_server::LoopbackServer;
 use mcp_testkit::messages::request;
 use mcp_testkit::raw_client::{RawClient, text};
 use mcp_testkit::waiting::{LONG, wait_until};
@@ -143,6 +144,24 @@ fn a_remote_server_that_is_not_there_is_an_error_for_its_clients_only() {
     let session = serving.open(Asks::at("/near/mcp")).unwrap();
     assert!(session.pid() > 0);
     assert_eq!(serving.end("TERM").0, Some(0));
+}
+
+#[test]
+fn oa_t_06_no_sign_in_is_begun_at_a_remote_server_with_credentials_or_where_none_is_wanted() {
+    let path = folder("remote-401").join("servers.json");
+    for (headers, options, signs_in) in
+        [("{}", &[][..], true), ("{}", &["--no-auth"], false), (r#"{"Authorization":"Basic eA=="}"#, &[], false)]
+    {
+        let remote = LoopbackServer::start(|_, connection| connection.reply("401 Unauthorized", &[], ""));
+        let server = format!(r#"{{"url":"{}","headers":{headers}}}"#, remote.url());
+        std::fs::write(&path, format!(r#"{{"mcpServers":{{"far":{server}}}}}"#)).unwrap();
+        let serving = Serving::spawn(gateway(&[options, &["--config", path.to_str().unwrap()]].concat()));
+        let refused = serving.open(Asks::at("/far/mcp")).err().unwrap();
+        assert!(refused.contains(r#""error":"#), "{refused}");
+        let is_begun = remote.requests().iter().any(|request| request.line.contains("/.well-known/"));
+        assert_eq!(is_begun, signs_in, "{headers} {options:?} {refused}");
+        serving.end("TERM");
+    }
 }
 
 /// mcp-proxy of `PyPI` #75 and #149: a gateway stayed broken after a remote server was started again.
