@@ -12,6 +12,7 @@ use std::{fs, thread};
 use mcp_testkit::http1::{self, HttpMessage};
 use mcp_testkit::loopback_server::{Connection, LoopbackServer, PostedMessage, mcp_server};
 use mcp_testkit::messages::{DISCOVERED, INITIALIZED, complete, error, initialize, initialize_result, request, result};
+use mcp_testkit::waiting::wait_until;
 use md5::{Digest, Md5};
 
 use crate::editor::{Proxy, command};
@@ -376,15 +377,22 @@ fn login_signs_in_whoami_shows_it_without_tokens_and_logout_ends_it() {
     assert_eq!(code, Some(0));
     shown(&found);
     assert_eq!(desk.run(&["whoami", "--profile", "work", &url]).0, Some(1));
-    // The tokens are those of proxies.
-    Proxy::spawn(desk.command(&[&url])).initialize();
+    // The tokens are those of proxies, which keep what the server states about itself.
+    let kept = || {
+        let Ok(entries) = fs::read_dir(desk.0.join("home/servers")) else { return 0 };
+        entries.filter(|entry| entry.as_ref().unwrap().path().extension().is_some_and(|found| found == "json")).count()
+    };
+    let mut proxy = Proxy::spawn(desk.command(&[&url]));
+    proxy.initialize();
+    wait_until(|| kept() == 1);
+    drop(proxy);
     // A person who has signed in is not asked again.
     assert_eq!(desk.run(&["login", &url]).0, Some(0));
     assert_eq!(desk.opened().len(), 1);
     for text in ["signed out: the tokens were removed; ", "not signed in with these options\n"] {
         let (code, found, error) = desk.run(&["logout", &url]);
         assert!(code == Some(0) && found.starts_with(text) && error.is_empty(), "{found} {error}");
-        assert_eq!(desk.stored(".json").len(), 0);
+        assert_eq!((desk.stored(".json").len(), kept()), (0, 0));
     }
     assert_eq!(desk.run(&["whoami", &url]).0, Some(1));
 }
@@ -405,6 +413,29 @@ fn oa_b_04_the_url_of_a_browser_on_another_machine_is_pasted() {
     assert_eq!(proxy.line(), "signed in");
     assert!(proxy.wait().0.success());
     assert_eq!(desk.opened().len(), 0);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn login_asks_for_the_scopes_that_the_server_names_when_it_refuses_a_request() {
+    let serve = mcp_server(|asked, connection| connection.json(result(&asked.id, "{}")));
+    let servers = Servers::serving(
+        |_| false,
+        move |request, connection| {
+            if request.header("authorization").is_empty() {
+                let challenge = [("www-authenticate", r#"Bearer scope="mail calendar""#)];
+                return connection.reply("401 Unauthorized", &challenge, "");
+            }
+            serve(request, connection)
+        },
+    );
+    let desk = Desk::new("scopes");
+    let mut login = Proxy::spawn(desk.command(&["login", &servers.resource.url()]));
+    let shown = desk.wait_for_browser(1);
+    assert_eq!(form(shown.split_once('?').unwrap().1)["scope"], "mail calendar");
+    sign_in(&shown);
+    assert_eq!(login.line(), "signed in");
+    assert!(login.wait().0.success());
 }
 
 #[test]
