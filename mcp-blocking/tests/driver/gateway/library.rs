@@ -87,6 +87,24 @@ fn an_observer_of_a_gateway_sees_what_its_processes_are_sent_and_what_they_send(
 }
 
 #[test]
+fn only_the_one_server_of_a_gateway_may_be_at_every_path() {
+    let everywhere = || {
+        let mut config = Config::default();
+        config.http.path = None;
+        config
+    };
+    let backend = || Backend::command(|_| Command::new("cat"));
+    let serve = |gateway: Gateway| {
+        gateway.stopper().stop();
+        gateway.serve(TcpListener::bind("127.0.0.1:0").unwrap())
+    };
+    serve(Gateway::new().server(everywhere(), backend()).unwrap()).unwrap();
+    let two = Gateway::new().server(Config::default(), backend()).unwrap().server(everywhere(), backend()).unwrap();
+    let error = serve(two).unwrap_err();
+    assert_eq!(error.to_string(), "a server without a path cannot be one of several");
+}
+
+#[test]
 fn what_a_process_has_read_does_not_count_as_unread() {
     const BYTES: usize = 20_000;
     let script = r#"read -r first; echo "$0"; read -r confirmed
