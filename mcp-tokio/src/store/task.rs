@@ -196,8 +196,7 @@ struct Task {
 
 impl Task {
     async fn run(mut self, mut commands: mpsc::UnboundedReceiver<Command>) {
-        // Other instances send messages to this one because of its actions.
-        let _ = timeout(self.timeout, self.store.register(self.instance)).await;
+        self.register().await;
         let mut attending = JoinSet::from_iter([self.attend(Duration::ZERO)]);
         let done = loop {
             tokio::select! {
@@ -231,6 +230,15 @@ impl Task {
         let _ = timeout(LEAVE_TIMEOUT, self.store.leave(self.instance)).await;
         if let Some(done) = done {
             let _ = done.send(());
+        }
+    }
+
+    /// Registers the instance before its first action, because of which others send messages to it.
+    async fn register(&self) {
+        let (store, instance) = (Arc::clone(&self.store), self.instance);
+        let mut registering = JoinSet::from_iter([async move { store.register(instance).await }]);
+        if let Ok(Some(Err(_))) = timeout(self.timeout, registering.join_next()).await {
+            tracing::error!("the store has panicked");
         }
     }
 
@@ -396,6 +404,7 @@ mod tests {
         }
 
         async fn register(&self, _: InstanceId) {
+            assert!(self.registering < Duration::MAX, "a store may panic");
             sleep(self.registering).await;
         }
 
@@ -418,6 +427,15 @@ mod tests {
     fn link(store: &Arc<Slow>) -> StoreLink {
         let stored = StoredSessions::new(InstanceId::new(1));
         StoreLink::start(Arc::new(Arc::clone(store)), &stored)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_store_that_panics_when_an_instance_is_registered_is_used_nevertheless() {
+        let store = Arc::new(Slow { registering: Duration::MAX, ..Slow::default() });
+        let link = link(&store);
+        link.carry_out(load("a", 1));
+        settle().await;
+        assert_eq!(store.begun(), [1]);
     }
 
     #[tokio::test(start_paused = true)]
