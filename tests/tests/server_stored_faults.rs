@@ -1051,3 +1051,34 @@ fn a_stream_is_read_on_when_its_client_has_taken_most_of_it_and_looked_at_again_
     instances.pass(Duration::from_secs(1));
     assert_eq!(events(&mut instances), 3);
 }
+
+#[test]
+fn a_session_whose_id_is_in_the_store_already_is_not_opened() {
+    let mut instances = Instances::new(1);
+    let server = &mut instances.servers[0];
+    let opening = server.ask(&TestRequest::post(initialize("2025-11-25")));
+    let saves = std::mem::take(&mut server.store_actions);
+    let [StoreAction::Save { key, expected: 0, .. }] = saves[..] else { panic!("{saves:?}") };
+    server.server.handle_stored(key, StoreResult::Conflict, server.now);
+    server.settle();
+    assert_eq!(server.store_actions, [], "the other session is left alone");
+    assert_eq!((server.take(opening).code(), server.server.sessions()), (503, 0));
+}
+
+#[test]
+fn an_abandoned_stream_is_ended_once() {
+    let mut instances = Instances::new(1);
+    let id = instances.session(0, 0, "2025-11-25");
+    let (exchange, ticket, last) = streaming_call(&mut instances, &id);
+    instances.disconnect(0, exchange);
+    instances.is_reachable = false;
+    progress(&mut instances, 0, &ticket, 2.0);
+    instances.settle();
+    instances.is_reachable = true;
+    let resumed = instances.servers[0].ask(&resume(&id, &last));
+    let ends = settle_holding(&mut instances, |action| matches!(action, StoreAction::Append { .. }));
+    assert_eq!(ends.len(), 1, "{ends:?}");
+    instances.servers[0].store_actions.extend(ends.into_iter().map(|(_, action)| action));
+    let sent = instances.take(0, resumed);
+    assert!(sent.is_over && sent.data().len() == 1, "{sent:?}");
+}

@@ -256,9 +256,6 @@ impl Http {
         let tag = reader.stream.tag;
         if producer == self.stored_at(session) {
             self.detach(session, tag, output);
-            if !self.adds_to(session, tag) && !events.is_last {
-                self.append_errors(exchange, output);
-            }
         } else if let Some(producer) = producer.filter(|_| !events.is_last) {
             self.send_to(producer, session, Notice::Watched { tag }, output);
         }
