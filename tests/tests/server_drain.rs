@@ -234,6 +234,18 @@ fn sh_s_12_an_answer_whose_client_has_disconnected_is_kept_until_it_is_resumed()
 }
 
 #[test]
+fn sh_s_12_an_answer_of_a_session_that_has_ended_does_not_wait_for_its_client() {
+    let mut harness = with_http(|_| {});
+    let id = harness.session("2025-11-25");
+    let (_, ticket) = harness.call(&id, "1", "{}");
+    harness.server.release(&ticket, harness.now);
+    harness.respond(ticket, r#"{"content":[]}"#);
+    assert_eq!(harness.answer(&TestRequest::new("DELETE", "").in_session(&id)).code(), 204);
+    harness.server.drain(TIME, harness.now);
+    assert_eq!(end_of(&harness.events()), Some((0, 0)));
+}
+
+#[test]
 fn hs_04_a_two_endpoint_session_keeps_its_stream_until_its_requests_are_answered() {
     let two = || Some(TwoEndpoints { stream: "/sse".into(), messages: "/messages".into() });
     let mut harness = with_http(|http| http.two_endpoints = two());

@@ -300,6 +300,28 @@ fn nested(depth: usize) -> String {
 }
 
 #[test]
+fn what_is_no_json_is_refused_at_every_instance() {
+    let mut instances = Instances::new(2);
+    let id = instances.session(0, 0, "2025-11-25");
+    for at in 0..2 {
+        assert_eq!(instances.answer(at, &TestRequest::post("{").in_session(&id)).code(), 400, "{at}");
+    }
+}
+
+#[test]
+fn a_message_of_one_instance_reaches_the_stream_at_another_one_at_once() {
+    let mut instances = Instances::new(2);
+    let id = instances.session(0, 0, "2025-11-25");
+    let stream = instances.ask(1, &get(&id));
+    assert_eq!(instances.take(1, stream).code(), 200);
+    assert_eq!(instances.answer(0, &ping(&id)).code(), 200, "it reads where the stream is");
+    let session = session_of(&mut instances, 0);
+    let server = &mut instances.servers[0];
+    server.server.notify(session, changed("notifications/x"), server.now).unwrap();
+    assert_eq!(instances.take(1, stream).data().len(), 1);
+}
+
+#[test]
 fn what_is_as_deep_as_the_limits_allow_reaches_other_instances() {
     for depth in [128, 1000] {
         let mut instances = Instances::with(2, |_, config| config.limits.depth = 1000);

@@ -232,3 +232,36 @@ impl Stream {
         Some(StoredEvents { label: self.label.clone(), first, events, is_last })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::store::StoreKey;
+
+    #[test]
+    fn nothing_is_kept_of_what_was_removed() {
+        let (key, expires_in) = (StoreKey::new(1), Duration::from_secs(60));
+        let stream = StreamId { session: "s".into(), tag: 7 };
+        let mut store = MemoryStore::new();
+        for action in [
+            StoreAction::Save { key, session: "s".into(), expected: 0, bytes: "record".into(), expires_in },
+            StoreAction::Append {
+                key,
+                stream: stream.clone(),
+                first: None,
+                events: vec!["event".into()],
+                label: "label".into(),
+                is_last: false,
+                keep: 100,
+                expires_in,
+            },
+            StoreAction::Forget { key, session: "s".into() },
+            StoreAction::ForgetStream { stream },
+        ] {
+            store.carry_out(InstanceId::new(1), &action, Instant::START);
+        }
+        assert_eq!((store.records.len(), store.streams.len(), store.expiries.len()), (0, 0, 0));
+    }
+}

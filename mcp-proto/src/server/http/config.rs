@@ -361,6 +361,18 @@ mod tests {
     }
 
     #[test]
+    fn a_path_that_only_the_driver_knows_has_the_same_checks() {
+        let status = |host: &str, challenge: Option<Challenge>| {
+            let (head, ()) = http::Request::get("/").header("host", host).body(()).unwrap().into_parts();
+            HttpConfig::new().refusal(&head, challenge.as_ref()).map(|refused| refused.status().as_u16())
+        };
+        for (host, code) in [("localhost", None), ("evil.example", Some(403))] {
+            assert_eq!(status(host, None), code, "{host}");
+            assert_eq!(status(host, Some(Challenge::bearer())), code.or(Some(401)), "{host}");
+        }
+    }
+
+    #[test]
     fn a_public_path_begins_with_a_slash_and_does_not_end_with_one() {
         for (path, is_valid) in [
             ("", true),
