@@ -6,7 +6,7 @@ use mcp_intermediary::gateway::{BackendKey, Event, Gateway, Sharing};
 use mcp_intermediary::relay;
 use mcp_proto::auth::Challenge;
 use mcp_proto::client::CloseReason;
-use mcp_proto::server::{ExchangeKey, TwoEndpoints};
+use mcp_proto::server::{ExchangeKey, RequestInfo, TwoEndpoints};
 use mcp_proto::{Failed, Json, Method, ProcessEnd, Quirk, StartFailure, UsageError};
 use mcp_testkit::http_exchange::{TestRequest, initialize, modern};
 use mcp_testkit::messages::{INITIALIZED, request, result};
@@ -83,6 +83,15 @@ fn a_request_that_is_refused_starts_no_process() {
         assert_eq!(refused.code(), code, "{name}: {}", refused.text());
         assert_eq!((gateway.starts(), gateway.gateway.sessions()), (0, 0), "{name}");
     }
+}
+
+#[test]
+fn a_request_that_its_head_excludes_is_refused_before_its_body_arrives() {
+    let mut gateway = GatewayHarness::new();
+    let head = TestRequest::post(initialize("2025-11-25")).with("host", "evil.example").head();
+    let exchange = gateway.gateway.handle_request(head, RequestInfo::new([7; 32]), gateway.now);
+    gateway.settle();
+    assert_eq!(gateway.responses.take(exchange).code(), 403);
 }
 
 #[test]

@@ -408,3 +408,18 @@ fn an_exit_at_the_first_start_decides_nothing_about_the_revision() {
         assert!(found.is_some(), "{sharing:?}");
     }
 }
+
+/// Its exit at discovery was no sign of an older revision then.
+#[test]
+fn after_an_exit_at_initialize_too_the_next_process_is_asked_for_its_revisions_at_once() {
+    let mut gateway = gateway(Sharing::Shared);
+    gateway.ask(&stateless_call().by("ada"));
+    for asked in ["server/discover", "initialize"] {
+        let line = gateway.lines(gateway.last_started()).concat();
+        assert!(line.contains(asked), "{line}");
+        gateway.exit(gateway.last_started());
+    }
+    gateway.ask(&stateless_call().by("eve"));
+    let line = gateway.lines(gateway.last_started()).concat();
+    assert!(gateway.starts() == 3 && line.contains("server/discover"), "{line}");
+}
