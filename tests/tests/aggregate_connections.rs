@@ -187,3 +187,29 @@ fn a_subscription_is_acknowledged_at_once_without_the_resources_that_a_server_re
         assert_eq!(harness.listening, [r#"{"resourceSubscriptions":["file:///b"]}"#], "{is_first}");
     }
 }
+
+#[test]
+fn an_answer_with_a_kept_list_takes_nothing_from_what_its_server_has_listed_since() {
+    let listed = |asked: &str, uris: &[&str]| {
+        let uris: Vec<_> = uris.iter().map(|uri| format!(r#"{{"uri":"{uri}","name":"r"}}"#)).collect();
+        result(id_of(asked), &format!(r#"{{"resources":[{}]}}"#, uris.join(",")))
+    };
+    let [a, mut b] = [0, 1].map(|_| Offer::new(LEGACY, &[]));
+    b.silent_for = vec!["resources/list"];
+    b.unlisted = vec!["x:2".into()];
+    let mut harness = AggregateHarness::new(LEGACY, &[("a", a), ("b", b)]);
+    harness.request("resources/list", "{}");
+    let first = last_received(&harness, 1, "resources/list");
+    harness.pass(Duration::from_secs(4));
+    harness.request("resources/read", r#"{"uri":"x:9"}"#);
+    let second = last_received(&harness, 1, "resources/list");
+    assert!(first != second, "a server that is not known to be late is asked");
+    harness.pass(Duration::from_secs(2));
+    harness.inject(1, &listed(&first, &["x:1"]));
+    harness.inject(1, &listed(&second, &["x:1", "x:2"]));
+    let kept = harness.ask("resources/list", "{}").expect("a list");
+    assert_eq!(names(&kept, "resources", "uri"), ["x:1"], "it is late, and its next list is not there");
+    harness.ask("resources/read", r#"{"uri":"x:2"}"#).expect("a resource");
+    let is_read = |server: usize| harness.servers[server].requests.iter().any(|(_, params)| params.contains("x:2"));
+    assert_eq!([is_read(0), is_read(1)], [false, true]);
+}

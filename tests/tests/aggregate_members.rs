@@ -286,6 +286,19 @@ fn reads_of(harness: &AggregateHarness, server: usize, uri: &str) -> usize {
 }
 
 #[test]
+fn the_lists_of_a_server_are_read_again_after_they_have_changed_to_find_a_resource() {
+    let servers = ["a", "b"].map(|name| (name, Offer::new(LEGACY, &[])));
+    let mut harness = AggregateHarness::new(LEGACY, &servers);
+    for list in ["resources/list", "resources/templates/list"] {
+        harness.ask(list, "{}").expect("a list");
+    }
+    harness.servers[1].offer.resources = vec!["x:1".into()];
+    harness.publish(1, &Method::RESOURCES_LIST_CHANGED, "{}");
+    harness.ask("resources/read", r#"{"uri":"x:1"}"#).expect("a resource");
+    assert_eq!([reads_of(&harness, 0, "x:1"), reads_of(&harness, 1, "x:1")], [0, 1]);
+}
+
+#[test]
 fn a_server_that_lists_the_resource_of_another_later_does_not_receive_its_reads() {
     for (client, versions) in ERAS {
         let [a, mut b] = [0, 1].map(|_| Offer::new(versions, &[]));
