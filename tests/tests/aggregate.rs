@@ -5,7 +5,8 @@ use std::time::Duration;
 use mcp_intermediary::aggregate::{Action, Aggregate, Config, Event, Naming};
 use mcp_intermediary::relay;
 use mcp_proto::spec::LoggingLevel;
-use mcp_proto::{Instant, Method, Output, ProcessEnd, ProtocolVersion, StdioAction, UsageError};
+use mcp_proto::{Instant, Method, Output, ProcessEnd, ProtocolVersion, StartFailure, StdioAction, UsageError};
+use mcp_testkit::http_exchange::modern;
 use mcp_testkit::messages::{initialize, request, result};
 use tests::aggregate::{AggregateHarness, Offer, names};
 
@@ -53,6 +54,18 @@ fn lc_17_a_ping_is_answered_at_once_while_the_servers_start() {
         }
     }
     assert_eq!(written.trim_end(), result("\"p\"", "{}"), "no server has answered");
+}
+
+#[test]
+fn requests_that_wait_for_the_servers_to_start_count_as_load() {
+    let config = Config::new("all", "1").with_server("a", relay::Config::default());
+    let mut aggregate = Aggregate::new(config).unwrap();
+    let waiting = ["1", "2", "3"].map(|id| {
+        let line = format!("{}\n", modern(id, "tools/list", ""));
+        aggregate.handle_bytes(line.as_bytes(), Instant::START);
+        aggregate.load().waiting
+    });
+    assert_eq!([waiting[1] - waiting[0], waiting[2] - waiting[1]], [1, 1], "{waiting:?}");
 }
 
 #[test]
@@ -231,6 +244,22 @@ fn settings_and_roots_of_a_session_reach_all_servers() {
 }
 
 #[test]
+fn a_subscription_that_a_server_refuses_after_its_restart_is_reported() {
+    let mut offer = Offer::new(LEGACY, &[]);
+    offer.resources = vec!["x:1".into()];
+    let mut harness = AggregateHarness::new(LEGACY, &[("a", offer)]);
+    harness.ask("resources/subscribe", r#"{"uri":"x:1"}"#).expect("a subscription");
+    harness.servers[0].offer.capabilities = r#"{"resources":{}}"#;
+    harness.exit(0);
+    harness.pass(Duration::from_secs(1));
+    let reported = harness.events.iter().filter(|event| {
+        let Event::Server { event: relay::Event::NotInEffect { method, .. }, .. } = event else { return false };
+        *method == Method::RESOURCES_SUBSCRIBE
+    });
+    assert_eq!(reported.count(), 1, "{:?}", harness.events);
+}
+
+#[test]
 fn the_aggregate_states_the_capabilities_and_instructions_of_all_servers() {
     for eras in ERAS {
         let (client, servers) = eras;
@@ -256,6 +285,15 @@ fn the_aggregate_states_the_capabilities_and_instructions_of_all_servers() {
             assert!(!opened.contains(unexpected), "{unexpected} in {opened}");
         }
     }
+}
+
+#[test]
+fn the_aggregate_states_the_tasks_of_a_server_without_their_list() {
+    let [a, mut b] = [0, 1].map(|_| Offer::new(LEGACY, &[]));
+    b.capabilities = r#"{"tools":{},"tasks":{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}}"#;
+    let harness = AggregateHarness::new(LEGACY, &[("a", a), ("b", b)]);
+    let opened = harness.opened.expect("it is open").to_text().into_owned();
+    assert!(opened.contains(r#""tasks":{"cancel":{},"requests":{"tools":{"call":{}}}}"#), "{opened}");
 }
 
 #[test]
@@ -375,8 +413,8 @@ fn an_aggregate_with_more_servers_than_its_limit_is_refused() {
         for name in ["a", "b"] {
             config = config.with_server(name, relay::Config::default());
         }
-        let refused = matches!(Aggregate::new(config), Err(UsageError::TooManyServers { limit: 1 }));
-        assert_eq!(refused, is_refused, "{limit}");
+        let refused = Aggregate::new(config).err();
+        assert_eq!(refused, is_refused.then_some(UsageError::TooManyServers { limit }));
     }
 }
 
@@ -407,6 +445,26 @@ fn the_error_of_a_server_for_a_page_that_is_not_there_any_more_reaches_the_clien
 }
 
 #[test]
+fn a_page_that_cannot_be_requested_because_too_many_requests_are_open_is_an_error() {
+    for (client, versions) in [(LEGACY, LEGACY), (MODERN, MODERN)] {
+        let mut offer = Offer::new(versions, &["slow", "x", "y"]);
+        (offer.page, offer.description) = (1, 1000);
+        let mut harness = AggregateHarness::with(client, &[("a", offer)], |config| {
+            config.relay.limits.message = 4096;
+            config.servers[0].relay.limits.requests_out = 2;
+        });
+        let list = harness.ask("tools/list", "{}").expect("a list");
+        let cursor = tests::aggregate::member(&list, "nextCursor");
+        assert!(!cursor.is_empty());
+        for _ in 0..2 {
+            harness.request("tools/call", r#"{"name":"a__slow","arguments":{}}"#);
+        }
+        let error = harness.ask("tools/list", &format!(r#"{{"cursor":"{cursor}"}}"#)).expect_err("no page");
+        assert!(error.starts_with("-32603 the server 'a': "), "{error}");
+    }
+}
+
+#[test]
 fn the_end_is_reported_if_no_server_runs_when_the_client_disconnects() {
     let mut offer = Offer::new(LEGACY, &["x"]);
     offer.is_broken = true;
@@ -415,6 +473,45 @@ fn the_end_is_reported_if_no_server_runs_when_the_client_disconnects() {
     harness.client.close(harness.now);
     harness.settle();
     assert!(harness.is_closed());
+}
+
+#[test]
+fn the_end_is_reported_if_a_server_could_not_be_started_after_the_client_disconnected() {
+    let now = Instant::START;
+    let mut aggregate = Aggregate::new(Config::new("all", "1").with_server("a", relay::Config::default())).unwrap();
+    aggregate.handle_bytes(format!("{}\n", initialize("0", "2025-11-25")).as_bytes(), now);
+    let mut started = None;
+    while let Some(output) = aggregate.poll_output() {
+        if let Output::Action(Action::Start { server }) = output {
+            started = Some(server);
+        }
+    }
+    aggregate.close(now);
+    let is_end = |output: &Output<Action, Event>| matches!(output, Output::Event(Event::Closed(_)));
+    assert!(!std::iter::from_fn(|| aggregate.poll_output()).any(|output| is_end(&output)), "it may still start");
+    aggregate.handle_not_started(started.expect("a server"), StartFailure::NotFound, now);
+    assert!(std::iter::from_fn(|| aggregate.poll_output()).any(|output| is_end(&output)));
+    assert_eq!(aggregate.running(), 0);
+}
+
+#[test]
+fn a_server_that_was_usable_for_a_minute_is_started_again_after_the_first_pause() {
+    let mut harness = three(&ERAS[0], &["x"]);
+    let mut pauses = Vec::new();
+    for usable in [0, 0, 59, 60, 0] {
+        harness.pass(Duration::from_secs(usable));
+        harness.events.clear();
+        harness.exit(0);
+        let failed = harness.events.iter().find_map(|event| match event {
+            Event::ServerFailed { retry_in, .. } => Some(*retry_in),
+            _ => None,
+        });
+        let pause = failed.expect("it has failed");
+        pauses.push(pause.as_secs());
+        harness.pass(pause);
+        assert!(harness.is_usable(0), "after {pause:?}");
+    }
+    assert_eq!(pauses, [1, 2, 4, 1, 2]);
 }
 
 #[test]
