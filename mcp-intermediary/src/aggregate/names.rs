@@ -246,6 +246,19 @@ mod tests {
     }
 
     #[test]
+    fn a_name_that_is_too_short_to_have_been_shortened_is_not_looked_up() {
+        let prefixes = prefixes(&["a"]).expect("a prefix");
+        let a = ServerKey::new(0);
+        // A character takes at most four bytes.
+        for (length, is_looked_up) in [(LONGEST - 4, false), (LONGEST - 3, true), (LONGEST, true)] {
+            let name = format!("{}-{:016x}", "n".repeat(length - CHECKSUM - "a__".len()), 7);
+            let expected = if is_looked_up { Named::Unlisted(Some(a)) } else { Named::Known(a, name.clone()) };
+            let found = Names::default().resolve(&format!("a__{name}"), Naming::Prefixed, &prefixes, false);
+            assert_eq!(found, expected, "{length}");
+        }
+    }
+
+    #[test]
     fn stored_names_are_bounded_and_those_of_a_server_displace_none_of_others() {
         let prefixes = prefixes(&["a", "b"]).expect("different prefixes");
         let [a, b] = [0, 1].map(ServerKey::new);

@@ -256,6 +256,8 @@ mod tests {
         }
         let (count, bytes) = resources.uris.usage[&a];
         assert!(bytes <= STORED_BYTES / 2 && count <= STORED / 2 && count > 5000, "{count} {bytes}");
+        let stored: usize = resources.uris.by_text.keys().map(|uri| uri.len()).sum();
+        assert_eq!(stored, bytes);
         assert_eq!((resources.templates.usage[&a].0, resources.found.len()), (TEMPLATES, FOUND));
         for kind in [ListKind::Resources, ListKind::Templates] {
             assert_eq!(resources.learn(kind, "x:1", b), b);
