@@ -515,6 +515,15 @@ fn br_l_04_sessions_of_a_modern_process_that_they_share_have_their_own_subscript
     let (exchange, id) = asked(&mut gateway, &ids[0], process, "tools/call", r#"{"name":"a"}"#);
     gateway.reply(process, &result(&id, r#"{"resultType":"complete","content":[]}"#));
     assert_eq!(gateway.responses.take(exchange).text(), result("7", r#"{"content":[]}"#));
+    // A level is a part of each request of its session.
+    let level = request("8", "logging/setLevel", r#"{"level":"debug"}"#);
+    let set = gateway.ask(&TestRequest::post(level).in_session(&ids[0]));
+    assert_eq!(gateway.responses.take(set).text(), result("8", "{}"));
+    for (id, is_set) in ids.iter().zip([true, false]) {
+        gateway.ask(&TestRequest::post(request("9", "tools/call", r#"{"name":"a"}"#)).in_session(id));
+        let lines = gateway.lines(process);
+        assert_eq!((lines.len(), lines[0].contains(r#"logLevel":"debug""#)), (1, is_set), "{lines:?}");
+    }
     let connected = |event: &Event| matches!(event, Event::Backend { event: relay::Event::Connected { .. }, .. });
     assert_eq!(gateway.events().iter().filter(|event| connected(event)).count(), 1);
 }
