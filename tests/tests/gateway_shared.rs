@@ -524,6 +524,11 @@ fn br_l_04_sessions_of_a_modern_process_that_they_share_have_their_own_subscript
         let lines = gateway.lines(process);
         assert_eq!((lines.len(), lines[0].contains(r#"logLevel":"debug""#)), (1, is_set), "{lines:?}");
     }
+    // A subscription of a session is a part of its own stream.
+    let subscribe = request("10", "resources/subscribe", r#"{"uri":"file:///a"}"#);
+    gateway.ask(&TestRequest::post(subscribe).in_session(&ids[0]));
+    let lines = gateway.lines(process).concat();
+    assert!(lines.contains("subscriptions/listen") && !lines.contains("resources/subscribe"), "{lines}");
     let connected = |event: &Event| matches!(event, Event::Backend { event: relay::Event::Connected { .. }, .. });
     assert_eq!(gateway.events().iter().filter(|event| connected(event)).count(), 1);
 }
