@@ -2,7 +2,7 @@
 
 use std::io::{self, ErrorKind, Stdout, Write};
 
-/// Standard output, as long as somebody reads it.
+/// Standard output, and whether its reader is still there.
 pub(crate) struct Printed {
     out: Stdout,
     is_read: bool,
