@@ -330,7 +330,7 @@ async fn a_redis_server_that_does_not_answer_is_logged() {
     use mcp_tokio::store::{Redis, Store};
 
     let (journal, _guard) = Journal::begin();
-    // The system accepts connections to it, and nobody answers.
+    // The system accepts connections to it, and no program answers.
     let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let url = format!("redis://{}/", silent.local_addr().unwrap());
     let store = Redis::open(&url).unwrap().with_timeout(Duration::from_millis(50));

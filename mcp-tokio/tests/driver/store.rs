@@ -89,6 +89,31 @@ fn fulfils_the_contract(store: impl Store + Clone) {
     }
 }
 
+/// A server may end before it has waited for messages.
+async fn an_instance_that_has_left_is_not_found(store: impl Store) {
+    let instance = InstanceId::new(9);
+    for is_found in [true, false] {
+        if is_found {
+            store.register(instance).await
+        } else {
+            store.leave(instance).await
+        }
+        let find = StoreAction::Find { key: KEY, instance };
+        assert_eq!(store.carry_out(INSTANCE, find).await, StoreResult::Found(is_found));
+    }
+}
+
+#[tokio::test]
+async fn an_instance_that_has_waited_for_no_message_has_left_the_store_in_memory() {
+    an_instance_that_has_left_is_not_found(InMemory::new()).await;
+}
+
+#[tokio::test]
+async fn an_instance_that_has_waited_for_no_message_has_left_redis() {
+    let Some(server) = RedisServer::start_if_installed() else { return };
+    an_instance_that_has_left_is_not_found(Redis::open(&server.url()).unwrap()).await;
+}
+
 #[test]
 fn the_store_in_memory_fulfils_the_contract() {
     fulfils_the_contract(InMemory::new());
