@@ -41,7 +41,7 @@ pub(super) struct Member {
     pub(super) late: BTreeMap<ListKind, Late>,
     /// The lists that were already reported as too long.
     pub(super) too_long: BTreeSet<ListKind>,
-    /// The servers that were already reported as kind the same resources.
+    /// The servers that were already reported as listing the same resources.
     pub(super) same_as: BTreeSet<ServerKey>,
     /// The revision that is used with it, once it was connected.
     pub(super) version: Option<ProtocolVersion>,

@@ -153,9 +153,9 @@ impl Aggregate {
         if let Some(server) = server.or(of_template).or_else(|| self.resources.lister(uri)) {
             return Ok(Route::To(server, Some(params)));
         }
-        for (kind, of_listing) in [(ListKind::Resources, Looked::Items), (ListKind::Templates, Looked::Templates)] {
+        for (kind, of_kind) in [(ListKind::Resources, Looked::Items), (ListKind::Templates, Looked::Templates)] {
             let servers = self.unknown_lists(kind);
-            if looked < of_listing && !servers.is_empty() {
+            if looked < of_kind && !servers.is_empty() {
                 return Ok(Route::LookUp(servers, kind));
             }
         }
