@@ -1,8 +1,12 @@
-"""What all packages of `mcp-proxy` state about it, from the manifests, and the platforms that it is built for."""
+"""What all packages of `mcp-proxy` state about it, from the manifests, and the platforms that it is built for.
+
+project.py BINARIES fails if the binary of a platform is not in that folder, so that a release has all.
+"""
 
 import json
 import subprocess
-from dataclasses import dataclass
+import sys
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -29,6 +33,8 @@ class Platform:
     wheel_tag: str
     # The architecture as Docker calls it, for the platforms that have images and Debian packages.
     linux: str | None = None
+    # A target whose binary is packed where that of `triple` is missing.
+    substitute: str | None = None
 
     @property
     def binary(self) -> str:
@@ -45,8 +51,27 @@ PLATFORMS = [
     Platform("aarch64-unknown-linux-musl", "linux", "arm64", "manylinux_2_17_aarch64.musllinux_1_1_aarch64", "arm64"),
     Platform("x86_64-apple-darwin", "darwin", "x64", "macosx_10_12_x86_64"),
     Platform("aarch64-apple-darwin", "darwin", "arm64", "macosx_11_0_arm64"),
-    Platform("x86_64-pc-windows-msvc", "win32", "x64", "win_amd64"),
+    Platform("x86_64-pc-windows-msvc", "win32", "x64", "win_amd64", substitute="x86_64-pc-windows-gnu"),
+    Platform("aarch64-pc-windows-msvc", "win32", "arm64", "win_arm64"),
 ]
+
+
+def built(binaries: Path) -> dict[Platform, Path]:
+    """The platforms whose binary is in the folder, which has a folder for each target of the compiler."""
+    found = {}
+    for platform in PLATFORMS:
+        for triple in filter(None, [platform.triple, platform.substitute]):
+            binary = binaries / triple / platform.binary
+            if binary.exists():
+                found[replace(platform, triple=triple)] = binary
+                break
+    return found
+
+
+def missing(binaries: Path) -> list[str]:
+    """The targets of a release whose binary is not there."""
+    found = {platform.triple for platform in built(binaries)}
+    return [platform.triple for platform in PLATFORMS if platform.triple not in found]
 
 
 def manifest() -> dict:
