@@ -11,8 +11,10 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 NAME = "mcp-proxy"
+AUTHORS = "The authors of mcp-proto"
 # At crates.io, npm and PyPI, `mcp-proxy` is the name of other programs.
 NPM_NAME = "@mcp-proto/mcp-proxy"
+# Also the command that the wheel installs: two packages with one command overwrite each other's without a word.
 PYPI_NAME = "mcp-proto-proxy"
 SUMMARY = "Connects an MCP client over stdio to an MCP server over HTTP or stdio, whichever protocol revision each of them uses"
 # The last has the licences of what the binary contains; `packaging/run licences` collects them.
@@ -81,7 +83,19 @@ def manifest() -> dict:
     return next(package for package in metadata["packages"] if package["name"] == "mcp-proto-proxy")
 
 
-def readme(install: str) -> str:
-    """The text that registries show, with the command that installs this package."""
+def release(file: str) -> str:
+    """The address of a file of the release."""
+    crate = manifest()
+    return f"{crate['repository']}/releases/download/v{crate['version']}/{file}"
+
+
+def readme(install: str, command: str = NAME) -> str:
+    """The text that registries show, with the command that installs this package, and the one that it installs."""
     text = (Path(__file__).parent / "README.in.md").read_text()
-    return text.replace("@INSTALL@", install).replace("@REPOSITORY@", manifest()["repository"])
+    text = text.replace("@INSTALL@", install).replace("@REPOSITORY@", manifest()["repository"])
+    return text.replace("@COMMAND@", command)
+
+
+if __name__ == "__main__":
+    lacking = missing(Path(sys.argv[1]))
+    sys.exit(f"no binary for {', '.join(lacking)}" if lacking else 0)

@@ -10,7 +10,7 @@ import stat
 import zipfile
 from pathlib import Path
 
-from project import LICENCES, PYPI_NAME, SUMMARY, Platform, manifest, readme
+from project import LICENCES, NAME, PYPI_NAME, SUMMARY, Platform, manifest, readme
 
 # ZIP archives cannot express an earlier time.
 TIME = (1980, 1, 1, 0, 0, 0)
@@ -30,7 +30,12 @@ def metadata(crate: dict) -> str:
         ("Project-URL", f"Repository, {crate['repository']}"),
         ("Requires-Python", ">=3.8"),
     ]
-    return "\n".join(f"{name}: {value}" for name, value in fields) + "\n\n" + readme(f"pip install {PYPI_NAME}")
+    text = readme(f"pip install {PYPI_NAME}", PYPI_NAME)
+    text += f"""
+The command is called `{PYPI_NAME}`, because `{NAME}` is that of another package at PyPI. Without installing,
+`uvx {PYPI_NAME} URL` runs it. Its help and its messages call it `{NAME}`.
+"""
+    return "\n".join(f"{name}: {value}" for name, value in fields) + "\n\n" + text
 
 
 def wheel(folder: Path, target: Platform, binary: Path) -> None:
@@ -43,7 +48,7 @@ def wheel(folder: Path, target: Platform, binary: Path) -> None:
     tags = [f"Tag: {python}-{abi}-{one}" for one in platforms.split(".")]
     about = ["Wheel-Version: 1.0", "Generator: mcp-proxy-packaging 1", "Root-Is-Purelib: false", *tags]
     files = {
-        f"{name}.data/scripts/{target.binary}": (binary.read_bytes(), 0o755),
+        f"{name}.data/scripts/{PYPI_NAME}{Path(target.binary).suffix}": (binary.read_bytes(), 0o755),
         f"{name}.dist-info/METADATA": (metadata(crate).encode(), 0o644),
         f"{name}.dist-info/WHEEL": ("\n".join([*about, ""]).encode(), 0o644),
     }
