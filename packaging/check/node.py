@@ -10,7 +10,7 @@ from pathlib import Path
 
 from peers import HOST, HttpServer, Tools, registry
 from program import TIMEOUT, Program, children, expect, greet, main
-from project import NAME, NPM_NAME
+from project import NAME, NPM_NAME, PLATFORMS, manifest
 
 
 def npm(environment: dict, folder: Path, *arguments: str) -> str:
@@ -64,6 +64,39 @@ def check_npx_ended(npx: Program, url: str) -> None:
                 os.kill(pid, signal.SIGKILL)
 
 
+def check_platforms(environment: dict, folder: Path, archives: Path) -> None:
+    """npm installs the package of the platform on each for which there is one here."""
+    seen = []
+    for platform in PLATFORMS:
+        system, processor = platform.npm_os, platform.npm_cpu
+        if not [*archives.glob(f"*-mcp-proxy-{system}-{processor}-*.tgz")]:
+            continue
+        place = project(folder, f"on-{system}-{processor}")
+        npm(environment, place, "install", f"--os={system}", f"--cpu={processor}", NPM_NAME)
+        found = sorted(path.name for path in (place / "node_modules" / "@mcp-proto").iterdir())
+        expect(found == ["mcp-proxy", f"mcp-proxy-{system}-{processor}"], f"installed were {found}")
+        expect((place / "node_modules" / platform.npm_name / "bin" / platform.binary).is_file(), f"no program in {found}")
+        seen.append(f"{system} on {processor}")
+    print(f"npm install on other platforms: the package of {', '.join(seen)}")
+
+
+def check_explained(launcher: Program, *words: str) -> None:
+    """The launcher starts nothing, and says why on stderr."""
+    done = launcher.run("--version")
+    expect((done.returncode, done.stdout) == (1, ""), f"without a program: {done}")
+    lacking = [word for word in words if word not in done.stderr]
+    expect(not lacking and len(done.stderr.splitlines()) == 1, f"the message does not say {lacking}: {done.stderr}")
+
+
+def elsewhere(environment: dict, folder: Path, system: str, processor: str) -> dict:
+    """The environment in which Node claims to run on this platform."""
+    values = {"platform": system, "arch": processor}
+    lines = [f"Object.defineProperty(process, '{name}', {{ value: '{value}' }});\n" for name, value in values.items()]
+    preload = folder / f"{system}-{processor}.js"
+    preload.write_text("".join(lines))
+    return environment | {"NODE_OPTIONS": f"--require {preload}"}
+
+
 def check(archives: str, folder: str) -> None:
     work = Path(folder).resolve()
     shutil.rmtree(work, ignore_errors=True)
@@ -98,11 +131,21 @@ def check(archives: str, folder: str) -> None:
         check_killed(launcher, url)
         print("npm install: the package of this platform alone; SIGTERM, SIGINT, SIGHUP and death by SIGKILL are passed on")
 
+        check_platforms(environment, work, Path(archives))
+
         omitted = project(work, "omitted")
         npm(environment, omitted, "install", "--omit=optional", NPM_NAME)
-        done = Program(omitted / "node_modules" / ".bin" / NAME, env=environment).run("--version")
-        expect(done.returncode == 1 and "optional dependency" in done.stderr, f"without the program: {done}")
+        launcher = Program(omitted / "node_modules" / ".bin" / NAME, env=environment)
+        check_explained(launcher, f"{NPM_NAME}-linux-x64 is not installed", "--omit=optional", "--no-optional")
         print("npm install --omit=optional: an error that states what to do")
+
+        # The files that were installed for this machine, used on another one.
+        command = usual / "node_modules" / ".bin" / NAME
+        other = Program(command, env=elsewhere(environment, work, "win32", "arm64"))
+        check_explained(other, f"{NPM_NAME}-win32-arm64 is not installed", "install that again", "on which it runs")
+        unknown = Program(command, env=elsewhere(environment, work, "freebsd", "riscv64"))
+        check_explained(unknown, "no program for freebsd on riscv64", f"{NPM_NAME}-linux-x64", f"cargo install {manifest()['name']}")
+        print("another platform, and one without a program: errors that state what to do")
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ function program() {
         ? `the package ${platform} is not installed. It is an optional dependency of ${name}: install that again without ` +
             "--omit=optional or --no-optional, on the machine on which it runs"
         : `there is no program for ${process.platform} on ${process.arch}, only the packages ${known.join(", ")}. ` +
-            "With Rust, `cargo install mcp-proto-proxy` builds it",
+            "`cargo install mcp-proto-proxy` builds it, which needs Rust (https://rustup.rs) and a C compiler",
     );
   }
 }
