@@ -1,20 +1,19 @@
 """Makes the packages of each platform whose binary is there: dist.py BINARIES PAGES DIST
 
 BINARIES has a folder for each target of the compiler, with the binary; PAGES has the man pages and the completions. DIST
-gets `archives`, `deb`, `image`, `npm` and `wheel`. `cargo deb` must be installed, if there is a binary for Linux.
+gets `archives`, `deb`, `image`, `npm` and `wheel`. `dpkg-deb` must be installed, if there is a binary for Linux.
 """
 
-import os
 import shutil
-import subprocess
 import sys
 import tarfile
 import tempfile
 import zipfile
 from pathlib import Path
 
+import deb
 import npm
-from project import LICENCES, NAME, PLATFORMS, REPOSITORY, Platform, manifest
+from project import LICENCES, NAME, Platform, built, manifest, missing
 from wheel import wheel
 
 
@@ -39,19 +38,6 @@ def archive(folder: Path, target: Platform, binary: Path, pages: Path) -> None:
                 written.addfile(entry, content)
 
 
-def debian(folder: Path, target: Platform, binary: Path) -> None:
-    """A Debian package; the metadata are in the manifest of the crate."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as build:
-        # Where `cargo deb` would find what cargo has built.
-        place = Path(build) / target.triple / "small"
-        place.mkdir(parents=True)
-        shutil.copy(binary, place / NAME)
-        command = ["cargo", "deb", "--quiet", "--no-build", "--no-strip", "--package", "mcp-proto-proxy"]
-        command += ["--profile", "small", "--target", target.triple, "--output", f"{folder.resolve()}/"]
-        subprocess.run(command, cwd=REPOSITORY, check=True, env=os.environ | {"CARGO_TARGET_DIR": build})
-
-
 def image(folder: Path, target: Platform, binary: Path) -> None:
     """The folder in which the image is built."""
     place = folder / f"linux-{target.linux}"
@@ -67,19 +53,20 @@ def main() -> int:
     binaries, pages, dist = map(Path, sys.argv[1:])
     # Anew, so that nothing of another version stays.
     shutil.rmtree(dist, ignore_errors=True)
-    found = {target: binaries / target.triple / target.binary for target in PLATFORMS}
-    found = {target: binary for target, binary in found.items() if binary.exists()}
+    found = built(binaries)
     for target, binary in found.items():
         archive(dist / "archives", target, binary, pages)
         wheel(dist / "wheel", target, binary)
         if target.linux:
-            debian(dist / "deb", target, binary)
+            deb.package(dist / "deb", target, binary, pages)
             image(dist / "image", target, binary)
     with tempfile.TemporaryDirectory() as work:
         npm.packages(dist / "npm", Path(work), found)
     for file in sorted(dist.rglob("*")):
         if file.is_file():
             print(f"{file.relative_to(dist)}: {file.stat().st_size // 1024} KiB")
+    if lacking := missing(binaries):
+        print(f"without packages, because there is no binary: {', '.join(lacking)}")
     return 0
 
 
