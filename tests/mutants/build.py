@@ -25,12 +25,12 @@ CONSTANTS = TARGET / "constants.txt"
 # The folders of the crates without I/O.
 PURE = ["mcp-proto", "mcp-auth", "mcp-model", "mcp-intermediary", "mcp-application"]
 ROOTS = [
-    *(f"{folder}/src/lib.rs" for folder in PURE), "mcp-token-store/src/lib.rs", "mcp-tokio/src/lib.rs", "mcp-blocking/src/lib.rs",
+    *(f"{folder}/src/lib.rs" for folder in PURE), "mcp-platform/src/lib.rs", "mcp-token-store/src/lib.rs", "mcp-tokio/src/lib.rs", "mcp-blocking/src/lib.rs",
     "mcp-proxy/src/main.rs",
 ]
 # The folders with mutants, and the package of each.
 CRATES = {
-    **{folder: folder for folder in PURE}, "mcp-token-store": "mcp-token-store", "mcp-tokio": "mcp-tokio",
+    **{folder: folder for folder in PURE}, "mcp-platform": "mcp-platform", "mcp-token-store": "mcp-token-store", "mcp-tokio": "mcp-tokio",
     "mcp-blocking": "mcp-blocking", "mcp-proxy": "mcp-proto-proxy",
 }
 PACKAGES = [*CRATES.values()]

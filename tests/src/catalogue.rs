@@ -284,6 +284,7 @@ fn texts() -> Vec<(String, String)> {
         "tests/src",
         "tests/testkit/src",
         "mcp-proto/src",
+        "mcp-platform/src",
         "mcp-token-store/src",
         "mcp-tokio",
         "mcp-blocking",

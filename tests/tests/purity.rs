@@ -311,7 +311,7 @@ fn every_rule_that_the_source_refers_to_is_explained() {
     let explained = std::fs::read_to_string(root().join("docs/rules.md")).unwrap();
     let rows: BTreeSet<_> = explained.lines().filter_map(|line| line.strip_prefix("| ")?.split(' ').next()).collect();
     let mut found = 0;
-    for source in PURE.iter().chain(&["mcp-token-store", "mcp-blocking", "mcp-tokio", "mcp-proxy"]) {
+    for source in PURE.iter().chain(&["mcp-platform", "mcp-token-store", "mcp-blocking", "mcp-tokio", "mcp-proxy"]) {
         for (file, text) in sources(&root().join(source).join("src")) {
             for line in text.lines().filter_map(|line| line.split_once("//")).map(|(_, comment)| comment) {
                 for id in line.split(|c: char| !c.is_ascii_alphanumeric() && c != '-').filter(|word| is_rule(word)) {

@@ -1,0 +1,106 @@
+//! Files that only this user can read.
+//!
+//! On Unix, they have the mode 0600, and their directories 0700. On Windows, they inherit the access list of the user's profile;
+//! elsewhere, only their owner gets access.
+
+use std::fs::{File, Metadata, OpenOptions};
+use std::io;
+use std::path::Path;
+
+use crate::platform;
+
+/// Opens a file, and never follows a symbolic link: in a directory that others may write to, a link would let them choose which
+/// file is opened. A file that is created is private. Opening a pipe does not wait for its other end.
+///
+/// # Errors
+///
+/// If the path is a symbolic link or a pipe that no process reads, or if the file cannot be opened, created or made private.
+///
+/// # Example
+///
+/// ```
+/// use std::fs::OpenOptions;
+/// use std::io::Write;
+///
+/// # let path = std::env::temp_dir().join(format!("mcp-platform-doc-{}", std::process::id()));
+/// let mut file = mcp_platform::private_file::open(OpenOptions::new().create_new(true).write(true), &path)?;
+/// file.write_all(b"secret")?;
+/// assert_eq!(std::fs::read(&path)?, b"secret");
+/// # std::fs::remove_file(path)?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn open(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+    let is_new = path.symlink_metadata().is_err();
+    refuse_link(path)?;
+    platform::set_private(options);
+    let file = options.open(path).map_err(platform::open_error)?;
+    if is_new {
+        platform::protect_new(path).map_err(|error| not_private(&error))?;
+    }
+    Ok(file)
+}
+
+/// Refuses a symbolic link.
+///
+/// # Errors
+///
+/// If the path is one.
+pub fn refuse_link(path: &Path) -> io::Result<()> {
+    if path.symlink_metadata().is_ok_and(|found| found.is_symlink()) { Err(is_link()) } else { Ok(()) }
+}
+
+/// Makes a file that others may read private.
+///
+/// # Errors
+///
+/// If its permissions cannot be changed.
+pub fn make_private(file: &File, found: &Metadata) -> io::Result<()> {
+    platform::make_private(file, found).map_err(|error| not_private(&error))
+}
+
+fn not_private(error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("others may read it, and that cannot be changed: {error}"))
+}
+
+pub(crate) fn is_link() -> io::Error {
+    io::Error::other("it is a symbolic link, which is not followed; name the file itself")
+}
+
+/// Creates a directory that only this user can enter, with those that it is in. One that exists is made private.
+///
+/// # Errors
+///
+/// If it cannot be created or made private.
+pub fn create_directory(directory: &Path) -> io::Result<()> {
+    platform::create_directory(directory)
+}
+
+/// Gives a file the name of another one, which it replaces as a whole. On Windows, a program that has the other one open, such
+/// as a virus scanner, is waited for.
+///
+/// # Errors
+///
+/// If it cannot be renamed.
+pub fn replace(new: &Path, current: &Path) -> io::Result<()> {
+    platform::rename(new, current)?;
+    let directory = current.parent().filter(|directory| !directory.as_os_str().is_empty());
+    platform::sync_directory(directory.unwrap_or(Path::new(".")))
+}
+
+/// Makes sure that the names in a directory are there after a crash.
+///
+/// # Errors
+///
+/// If the directory cannot be opened or written.
+pub fn sync_directory(directory: &Path) -> io::Result<()> {
+    platform::sync_directory(directory)
+}
+
+/// Lets writes to an opened pipe block.
+///
+/// # Errors
+///
+/// If the system does not allow it.
+pub fn set_blocking(file: &File) -> io::Result<()> {
+    platform::set_blocking(file)
+}
