@@ -30,7 +30,6 @@
 //! | [`Pages`], [`MAX_PAGES`] | a whole list, page by page |
 //! | [`TaskCall`], [`TaskStep`] | a call of a tool whose result may be a task |
 //! | [`tool_call`], [`prompt`], [`completion`], [`page`], [`directory`] | the parameters of calls that a driver offers as functions |
-//! | [`not_started`] | the error of a program that cannot be started |
 //! | [`ChildEnd`], [`LAST_OUTPUT_TIMEOUT`] | when a server in a child process has ended, of which the process and the stream end separately |
 //! | [`CONNECT_TIMEOUT`], [`STORED_TOKEN_TIMEOUT`], [`EXIT_TIMEOUT`], [`CLOSED_INPUT_TIMEOUT`], [`LONGEST_TIMEOUT`] | how long it waits |
 //! | [`MAX_CHANGES`], [`MAX_CHANGE_BYTES`], [`NOTICES`], [`NOTICE_BYTES`] | how much it queues |
@@ -89,7 +88,6 @@ mod running;
 mod shared_task_runs;
 #[cfg(feature = "skills")]
 pub mod skills;
-mod start;
 mod state;
 mod task_call;
 mod task_caller;
@@ -127,7 +125,6 @@ pub use proxy_exceptions::ProxyExceptions;
 pub use publishers::{Publisher, Publishers};
 pub use running::{ChangeReceiver, Running};
 pub use shared_task_runs::{RouterTasks, SharedTaskRuns};
-pub use start::not_started;
 pub use state::StateKeys;
 pub use task_call::{TaskCall, TaskStep};
 pub use task_caller::{CallSender, TaskCaller};

@@ -25,8 +25,7 @@ use mcp_proto::{Method, UsageError};
 pub use server::AggregateServer;
 
 use crate::child::{INBOX, Process};
-use crate::proxy::open_stdout;
-use crate::stdio::{MayBlock, Output};
+use crate::stdio::{MayBlock, Output, Pipe};
 
 /// One server for a client on a pair of byte streams that has the tools, prompts and resources of several servers.
 ///
@@ -140,7 +139,7 @@ impl AggregateProxy {
     ///
     /// As for [`AggregateProxy::run`].
     pub fn run_on_stdio(self) -> io::Result<CloseReason> {
-        self.join(io::stdin(), open_stdout()?)
+        self.join(io::stdin(), Pipe::of_stdout()?)
     }
 
     fn join(self, input: impl Read + Send + 'static, output: impl Output + 'static) -> io::Result<CloseReason> {

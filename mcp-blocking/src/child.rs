@@ -4,13 +4,9 @@
 //! | file | what it does |
 //! |---|---|
 //! | `process` | starts the server's process; ends it and all processes that it has started |
-//! | `server_output` | reads its stdout as long as that is needed |
 //! | `watch` | waits for the end of the process on a thread of its own |
-//! | `group` | signals the server and all processes that it has started |
 
-mod group;
 mod process;
-mod server_output;
 #[cfg(test)]
 #[cfg(unix)]
 mod tests;
@@ -24,7 +20,6 @@ use std::time::Duration;
 use mcp_application::{ChildEnd, STREAM_FLUSH_TIMEOUT};
 use mcp_proto::machine::{HandleBytes, ServerStream};
 use mcp_proto::{Instant, ProcessEnd, StartFailure, StdioAction};
-use server_output::Reading;
 
 pub(crate) use process::Process;
 
@@ -32,6 +27,7 @@ use crate::backpressure::Backpressure;
 use crate::clock;
 use crate::inbox::Inbox;
 use crate::link::{Feed, Link};
+use crate::platform::{Reading, ServerOutput};
 use crate::stdio::{Happened, MayBlock, Output, Pipe, Writer, spawn_reader};
 
 /// Inputs queued for the driver.
@@ -119,7 +115,7 @@ impl<I: From<FromChild> + Send + 'static> Child<I> {
     fn spawn(&mut self) -> io::Result<()> {
         let Some(command) = &mut self.command else { return Err(io::ErrorKind::Unsupported.into()) };
         let (input, output) = self.process.start(command)?;
-        let (output, reading) = server_output::new(output)?;
+        let (output, reading) = ServerOutput::new(output)?;
         self.reading = Some(reading);
         self.connect(output, Pipe::new(input))?;
         self.end = ChildEnd::of_process();

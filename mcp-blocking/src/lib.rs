@@ -201,6 +201,7 @@ mod inbox;
 mod link;
 mod log_level;
 mod pipe;
+mod platform;
 mod proxy;
 mod response_slot;
 mod router;

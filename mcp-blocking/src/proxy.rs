@@ -4,11 +4,9 @@
 //! |---|---|
 //! | `proxy_loop` | connects the two sides; the same code for HTTP and for child processes |
 //! | `input_lock` | a lock with a queue of input, which the thread that holds it passes in |
-//! | `stdout` | standard output, optimized for large messages |
 
 mod input_lock;
 mod proxy_loop;
-mod stdout;
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -21,12 +19,10 @@ use mcp_proto::client::{CloseReason, ExchangeKey, Http, HttpConfig};
 use mcp_proto::{Stdio, UsageError};
 use proxy_loop::{Authorizing, Input, ProxyLoop};
 
-pub(crate) use stdout::open as open_stdout;
-
 use crate::child::{Child, FromChild, Process};
 use crate::http_client::{FromWorker, HttpOptions, Pool};
 use crate::sign_in::Authorization;
-use crate::stdio::{MayBlock, Output};
+use crate::stdio::{MayBlock, Output, Pipe};
 
 /// A proxy between a client on a pair of byte streams and a server over HTTP or in a child process. The two sides may
 /// use different protocol revisions.
@@ -179,7 +175,7 @@ impl Proxy {
     ///
     /// As for [`Proxy::run`].
     pub fn run_on_stdio(self, observer: impl Observer + Send + 'static) -> io::Result<CloseReason> {
-        self.join(io::stdin(), stdout::open()?, observer)
+        self.join(io::stdin(), Pipe::of_stdout()?, observer)
     }
 
     fn join(

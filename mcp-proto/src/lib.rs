@@ -160,6 +160,7 @@ mod jsonrpc;
 mod limits;
 pub mod line;
 pub mod machine;
+mod platform;
 pub mod server;
 pub mod spec;
 pub mod sse;

@@ -1,12 +1,13 @@
 //! A store in files, which only this user can read, with locks of the operating system (OA-G-01, OA-G-02).
 
 use std::collections::BTreeMap;
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use fs4::FileExt;
 use mcp_auth::Lock;
+use mcp_platform::private_file;
 
 use crate::Store;
 
@@ -58,7 +59,7 @@ impl FileStore {
     /// The path of a file that is created if it does not exist, in a directory that exists.
     fn created_path(&self, key: &str, suffix: &str) -> io::Result<PathBuf> {
         let path = self.path(key, suffix)?;
-        create_private(&self.directory)?;
+        private_file::create_directory(&self.directory)?;
         Ok(path)
     }
 }
@@ -83,15 +84,14 @@ impl Store for FileStore {
         file.write_all(record)?;
         file.sync_all()?;
         drop(file);
-        fs::rename(&new, &current)?;
-        sync_directory(&self.directory)
+        private_file::replace(&new, &current)
     }
 
     fn erase(&mut self, key: &str) -> io::Result<()> {
         match fs::remove_file(self.path(key, ".json")?) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             Err(error) => Err(error),
-            Ok(()) => sync_directory(&self.directory),
+            Ok(()) => private_file::sync_directory(&self.directory),
         }
     }
 
@@ -119,55 +119,14 @@ impl Store for FileStore {
     }
 }
 
-#[cfg(unix)]
-fn create_private(directory: &Path) -> io::Result<()> {
-    use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
-
-    match directory.metadata() {
-        Ok(found) if found.permissions().mode().trailing_zeros() >= 6 => Ok(()),
-        // It is ours alone: whatever created it with other permissions.
-        Ok(_) => fs::set_permissions(directory, fs::Permissions::from_mode(0o700)),
-        Err(_) => DirBuilder::new().recursive(true).mode(0o700).create(directory),
-    }
-}
-
-#[cfg(not(unix))]
-fn create_private(directory: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).create(directory)
-}
-
 /// Opens a file, or creates one that only this user can read. It opens no symbolic link, which could lead to a file of
 /// others, and does not wait for the other end of a pipe.
 fn open(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
-    set_flags(options);
-    let file = options.open(path)?;
+    let file = private_file::open(options, path)?;
     if !file.metadata()?.is_file() {
         return Err(io::Error::other(format!("{} is not a file; remove it", path.display())));
     }
     Ok(file)
-}
-
-#[cfg(unix)]
-fn set_flags(options: &mut OpenOptions) {
-    use std::os::unix::fs::OpenOptionsExt;
-
-    use nix::fcntl::OFlag;
-
-    options.mode(0o600).custom_flags((OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits());
-}
-
-#[cfg(not(unix))]
-fn set_flags(_options: &mut OpenOptions) {}
-
-/// After a crash, the new name is there.
-#[cfg(unix)]
-fn sync_directory(directory: &Path) -> io::Result<()> {
-    File::open(directory)?.sync_all()
-}
-
-#[cfg(not(unix))]
-fn sync_directory(_directory: &Path) -> io::Result<()> {
-    Ok(())
 }
 
 #[cfg(test)]

@@ -1,14 +1,12 @@
 //! Servers that run as child processes: starting them, and ending them together with the processes that they have
 //! started.
 
-mod group;
-
 use std::io;
 use std::process::{ExitStatus, Stdio};
 
 use bytes::BytesMut;
-use group::Group;
-use mcp_application::{EXIT_TIMEOUT, not_started};
+use mcp_application::EXIT_TIMEOUT;
+use mcp_platform::{ProcessTree, not_started};
 use mcp_proto::ProcessEnd;
 use mcp_proto::line::{Decoder, TooLong};
 use tokio::io::{AsyncRead, AsyncReadExt};
@@ -24,9 +22,9 @@ const LOG_LINE: usize = 4096;
 #[derive(Debug)]
 pub(crate) struct Child {
     process: tokio::process::Child,
-    group: Group,
+    tree: ProcessTree,
     stderr: Option<JoinHandle<()>>,
-    /// The whole group was killed.
+    /// The whole tree was killed.
     is_killed: bool,
 }
 
@@ -36,14 +34,17 @@ pub(crate) fn start(command: &mut Command, log_stderr: bool) -> io::Result<(Chil
     if log_stderr {
         command.stderr(Stdio::piped());
     }
-    group::lead(command);
+    ProcessTree::lead(command.as_std_mut());
     let process = command.spawn();
     let mut process =
         process.map_err(|error| not_started(&command.as_std().get_program().to_string_lossy(), &error))?;
-    let group = Group::of(&process);
+    let tree = ProcessTree::of(&process).unwrap_or_else(|error| {
+        tracing::warn!(%error, "what the server starts may not end with it");
+        ProcessTree::default()
+    });
     let stderr = process.stderr.take().map(|stderr| tokio::spawn(log(stderr).in_current_span()));
     match (process.stdin.take(), process.stdout.take()) {
-        (Some(input), Some(output)) => Ok((Child { process, group, stderr, is_killed: false }, input, output)),
+        (Some(input), Some(output)) => Ok((Child { process, tree, stderr, is_killed: false }, input, output)),
         _ => Err(io::ErrorKind::BrokenPipe.into()),
     }
 }
@@ -52,7 +53,7 @@ impl Child {
     /// Waits for the end of the server's process. Dropping the future while it waits loses nothing.
     pub(crate) async fn ended(&mut self) -> ProcessEnd {
         let ended = self.process.wait().await;
-        self.group.on_leader_ended();
+        self.tree.on_leader_ended();
         ended.map_or_else(
             |error| {
                 tracing::warn!(%error, "the exit of the server cannot be waited for");
@@ -65,7 +66,7 @@ impl Child {
     /// Ends the server, whose stdin is already closed: waits, sends SIGTERM, waits again, and kills it (ST-17, ST-18).
     pub(crate) async fn end(mut self) {
         let mut status = self.wait().await;
-        if status.is_none() && self.group.terminate() {
+        if status.is_none() && self.tree.terminate() {
             tracing::info!("the server still runs although its stdin is closed; it is terminated");
             status = self.wait().await;
         }
@@ -90,7 +91,7 @@ impl Child {
 
     /// Kills the server and the processes that it has started.
     async fn kill(&mut self) {
-        self.group.kill();
+        self.tree.kill();
         self.is_killed = true;
         // The process has exited already or does so now, unless the operating system delays it.
         if timeout(EXIT_TIMEOUT, self.process.kill()).await.is_err() {
@@ -99,7 +100,7 @@ impl Child {
     }
 }
 
-/// Kills the group, because a runtime that shuts down does not wait for tasks: no process must be left over.
+/// Kills the tree, because a runtime that shuts down does not wait for tasks: no process must be left over.
 impl Drop for Child {
     fn drop(&mut self) {
         if let Some(stderr) = &self.stderr {
@@ -107,7 +108,7 @@ impl Drop for Child {
         }
         // Also if the server has exited: processes that it has started may still run.
         if !self.is_killed {
-            self.group.kill();
+            self.tree.kill();
         }
     }
 }

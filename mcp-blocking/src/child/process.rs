@@ -5,10 +5,11 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use mcp_application::{EXIT_TIMEOUT, not_started};
+use mcp_application::EXIT_TIMEOUT;
+use mcp_platform::{ProcessTree, not_started};
 use mcp_proto::ProcessEnd;
 
-use super::{group, watch};
+use super::watch;
 
 /// The same as [`EXIT_TIMEOUT`] if the end is urgent, because the process that waits for this one has a timeout, too.
 const URGENT_EXIT_TIMEOUT: Duration = Duration::from_millis(700);
@@ -22,6 +23,8 @@ pub(crate) struct Process(Arc<Mutex<State>>);
 #[derive(Debug, Default)]
 struct State {
     child: Option<Child>,
+    /// The child, and what it has started.
+    tree: ProcessTree,
     /// No further process may be started.
     is_final: bool,
 }
@@ -33,11 +36,15 @@ impl Process {
         if state.is_final {
             return Err(io::Error::other("the server is not started, because this program is about to exit"));
         }
-        kill(state.child.take());
+        state.kill();
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        group::lead(command);
+        ProcessTree::lead(command);
         let child = command.spawn();
         let mut child = child.map_err(|error| not_started(&command.get_program().to_string_lossy(), &error))?;
+        state.tree = ProcessTree::of(&child).unwrap_or_else(|error| {
+            log::warn!("what the server starts may not end with it: {error}");
+            ProcessTree::default()
+        });
         let streams = (child.stdin.take(), child.stdout.take());
         state.child = Some(child);
         match streams {
@@ -48,14 +55,14 @@ impl Process {
 
     /// Kills the server and the processes that it has started, if any are left.
     pub(crate) fn kill(&self) {
-        kill(self.state().child.take());
+        self.state().kill();
     }
 
     /// Like [`Process::kill`], and no process is started afterwards: for a program that exits.
     pub(crate) fn kill_finally(&self) {
         let mut state = self.state();
         state.is_final = true;
-        kill(state.child.take());
+        state.kill();
     }
 
     /// Calls `ended` on another thread when the server's process has ended.
@@ -65,15 +72,12 @@ impl Process {
     }
 
     /// How this process has ended, if it has; an error once another one has taken its place.
-    #[cfg(not(any(
-        target_os = "android",
-        target_os = "freebsd",
-        all(target_os = "linux", not(target_env = "uclibc"))
-    )))]
-    pub(super) fn status_of(&self, id: u32) -> io::Result<Option<ExitStatus>> {
+    pub(crate) fn status_of(&self, id: u32) -> io::Result<Option<ExitStatus>> {
         let mut state = self.state();
-        let child = state.child.as_mut().filter(|child| child.id() == id);
-        child.map_or(Err(io::ErrorKind::NotFound.into()), Child::try_wait)
+        match &state.child {
+            Some(child) if child.id() == id => state.status().transpose().map(Option::flatten),
+            Some(_) | None => Err(io::ErrorKind::NotFound.into()),
+        }
     }
 
     /// Waits for the server to end after its stdin was closed, then asks it to end (SIGTERM on Unix), and finally kills
@@ -103,7 +107,8 @@ impl Process {
     /// Waits for the process to end while `goes_on` returns true.
     fn wait(&self, mut goes_on: impl FnMut() -> bool) -> Option<ExitStatus> {
         loop {
-            match self.state().child.as_mut().map(Child::try_wait) {
+            let status = self.state().status();
+            match status {
                 Some(Ok(Some(status))) => return Some(status),
                 Some(Ok(None)) => {}
                 Some(Err(error)) => {
@@ -119,7 +124,8 @@ impl Process {
     }
 
     fn terminate(&self) -> bool {
-        self.state().child.as_ref().is_some_and(group::terminate)
+        let state = self.state();
+        state.child.is_some() && state.tree.terminate()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -127,10 +133,21 @@ impl Process {
     }
 }
 
-fn kill(child: Option<Child>) {
-    let Some(mut child) = child else { return };
-    group::kill(&child);
-    // The process may have ended already.
-    let _ = child.kill();
-    let _ = child.wait();
+impl State {
+    /// How the process has ended, if there is one.
+    fn status(&mut self) -> Option<io::Result<Option<ExitStatus>>> {
+        let status = self.child.as_mut()?.try_wait();
+        if let Ok(Some(_)) = &status {
+            self.tree.on_leader_ended();
+        }
+        Some(status)
+    }
+
+    fn kill(&mut self) {
+        let Some(mut child) = self.child.take() else { return };
+        self.tree.kill();
+        // The process may have ended already.
+        let _ = child.kill();
+        let _ = child.wait();
+    }
 }

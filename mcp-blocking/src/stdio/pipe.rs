@@ -1,13 +1,15 @@
 //! An output that may be a pipe or a socket, written to without blocking.
 
+use std::fs::File;
 use std::io::{self, BufWriter, Write};
 
 use super::Output;
+use crate::platform::{self, OwnedOutput, WriteMode};
 
 /// Size of the buffer that joins small messages, in bytes.
 const BUFFER: usize = 8 * 1024;
 
-/// An output with a file descriptor, on platforms that have them.
+/// An output that is written to without blocking where the system allows it.
 #[derive(Debug)]
 pub(crate) struct Pipe<W: Write> {
     output: BufWriter<W>,
@@ -24,88 +26,23 @@ impl<W: Write> Write for Pipe<W> {
     }
 }
 
-#[cfg(target_os = "linux")]
-use linux::WriteMode;
-
-#[cfg(target_os = "linux")]
-mod linux {
-    use std::fs::{File, OpenOptions};
-    use std::io::{BufWriter, Write};
-    use std::os::fd::{AsFd, AsRawFd};
-    use std::os::unix::fs::OpenOptionsExt;
-
-    use nix::fcntl::OFlag;
-    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-    use nix::sys::stat::{SFlag, fstat};
-
-    use super::{BUFFER, Output, Pipe};
-
-    /// Bytes that a Unix socket accepts if it is writable at all, since then at most a quarter of its buffer is full.
-    const ROOM: usize = 4096;
-
-    /// How to write without blocking.
-    #[derive(Debug)]
-    pub(super) enum WriteMode {
-        /// To the same pipe, opened a second time: other users of the first descriptor may rely on blocking writes.
-        Pipe(File),
-        /// To the socket, if it is writable.
-        Socket,
-        Never,
-    }
-
-    impl<W: Write + AsFd> Pipe<W> {
-        pub(crate) fn new(output: W) -> Self {
-            let kind = fstat(&output).map(|status| SFlag::from_bits_truncate(status.st_mode) & SFlag::S_IFMT);
-            let mode = match kind {
-                Ok(SFlag::S_IFIFO) => reopened(&output).map_or(WriteMode::Never, WriteMode::Pipe),
-                Ok(SFlag::S_IFSOCK) => WriteMode::Socket,
-                _ => WriteMode::Never,
-            };
-            Self { output: BufWriter::with_capacity(BUFFER, output), mode }
-        }
-    }
-
-    /// Opens the pipe again. Returns `None` if there is no `/proc`, or if the pipe belongs to another user.
-    fn reopened(pipe: &impl AsFd) -> Option<File> {
-        let path = format!("/proc/self/fd/{}", pipe.as_fd().as_raw_fd());
-        OpenOptions::new().write(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path).ok()
-    }
-
-    impl<W: Write + AsFd + Send> Output for Pipe<W> {
-        fn write_now(&mut self, bytes: &[u8]) -> usize {
-            match &mut self.mode {
-                WriteMode::Pipe(pipe) => pipe.write(bytes).unwrap_or_default(),
-                WriteMode::Socket if bytes.len() <= ROOM && has_room(self.output.get_ref()) => {
-                    self.output.get_mut().write(bytes).unwrap_or_default()
-                }
-                WriteMode::Socket | WriteMode::Never => 0,
-            }
-        }
-    }
-
-    fn has_room(socket: &impl AsFd) -> bool {
-        let mut polled = [PollFd::new(socket.as_fd(), PollFlags::POLLOUT)];
-        poll(&mut polled, PollTimeout::ZERO) == Ok(1)
-            && polled.iter().all(|polled| polled.revents() == Some(PollFlags::POLLOUT))
+impl Pipe<File> {
+    /// Standard output, optimized for large messages.
+    pub(crate) fn of_stdout() -> io::Result<Self> {
+        platform::stdout().map(Self::new)
     }
 }
 
-#[cfg(not(target_os = "linux"))]
-#[derive(Debug)]
-struct WriteMode;
-
-#[cfg(not(target_os = "linux"))]
-impl<W: Write> Pipe<W> {
+impl<W: Write + OwnedOutput> Pipe<W> {
     pub(crate) fn new(output: W) -> Self {
-        Self { output: BufWriter::with_capacity(BUFFER, output), mode: WriteMode }
+        let mode = WriteMode::of(&output);
+        Self { output: BufWriter::with_capacity(BUFFER, output), mode }
     }
 }
 
-#[cfg(not(target_os = "linux"))]
-impl<W: Write + Send> Output for Pipe<W> {
-    fn write_now(&mut self, _: &[u8]) -> usize {
-        let WriteMode = self.mode;
-        0
+impl<W: Write + OwnedOutput + Send> Output for Pipe<W> {
+    fn write_now(&mut self, bytes: &[u8]) -> usize {
+        self.mode.write_now(self.output.get_mut(), bytes)
     }
 }
 

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::io::{Error, ErrorKind};
 
+use crate::platform;
+
 /// How the process of a server has ended, or why it is ended.
 ///
 /// The texts are predicates about the server.
@@ -32,11 +34,11 @@ pub enum ProcessEnd {
 
 impl From<std::process::ExitStatus> for ProcessEnd {
     fn from(status: std::process::ExitStatus) -> Self {
-        #[cfg(unix)]
-        if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
-            return Self::Signal(signal);
+        match (platform::signal_of(status), status.code()) {
+            (Some(signal), _) => Self::Signal(signal),
+            (None, Some(code)) => Self::Code(code),
+            (None, None) => Self::Unknown,
         }
-        status.code().map_or(Self::Unknown, Self::Code)
     }
 }
 

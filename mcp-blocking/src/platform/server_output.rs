@@ -7,21 +7,23 @@ use std::process::ChildStdout;
 /// While this exists, the output is read.
 #[cfg(unix)]
 #[derive(Debug)]
-pub(super) struct Reading(
+pub(crate) struct Reading(
     #[expect(dead_code, reason = "it is closed when this is dropped")] std::os::unix::net::UnixStream,
 );
 
 /// An output that ends when its [`Reading`] is dropped.
 #[cfg(unix)]
-pub(super) struct ServerOutput {
+pub(crate) struct ServerOutput {
     output: ChildStdout,
     reading: std::os::unix::net::UnixStream,
 }
 
 #[cfg(unix)]
-pub(super) fn new(output: ChildStdout) -> io::Result<(ServerOutput, Reading)> {
-    let (reading, held) = std::os::unix::net::UnixStream::pair()?;
-    Ok((ServerOutput { output, reading }, Reading(held)))
+impl ServerOutput {
+    pub(crate) fn new(output: ChildStdout) -> io::Result<(Self, Reading)> {
+        let (reading, held) = std::os::unix::net::UnixStream::pair()?;
+        Ok((Self { output, reading }, Reading(held)))
+    }
 }
 
 #[cfg(unix)]
@@ -41,11 +43,25 @@ impl Read for ServerOutput {
     }
 }
 
-#[cfg(not(unix))]
+/// Nothing is left that could keep it open, since a job ends with all of its processes.
+#[cfg(windows)]
 #[derive(Debug)]
-pub(super) struct Reading;
+pub(crate) struct Reading;
 
-#[cfg(not(unix))]
-pub(super) fn new(output: ChildStdout) -> io::Result<(impl Read + Send + 'static, Reading)> {
-    Ok((output, Reading))
+#[cfg(windows)]
+pub(crate) struct ServerOutput(ChildStdout);
+
+#[cfg(windows)]
+impl ServerOutput {
+    #[expect(clippy::unnecessary_wraps, reason = "other systems may have no descriptor left")]
+    pub(crate) fn new(output: ChildStdout) -> io::Result<(Self, Reading)> {
+        Ok((Self(output), Reading))
+    }
+}
+
+#[cfg(windows)]
+impl Read for ServerOutput {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.read(buffer)
+    }
 }
