@@ -312,7 +312,7 @@ impl Args {
             hub.reach(&mut options);
             Server::Http { http: Box::new(http), options, authorization: None }
         } else if let Some((program, arguments)) = self.server.split_first() {
-            let mut command = process::Command::new(program);
+            let mut command = mcp_platform::command(program);
             command.args(arguments);
             Server::Child(command)
         } else {

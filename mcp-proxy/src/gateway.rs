@@ -4,7 +4,6 @@
 //! |---|---|
 //! | `servers` | the servers of the command line |
 //! | `config_file` | the servers of a file in the form that editors have |
-//! | `program_check` | whether the programs of the servers can be found |
 //! | `listen` | the listening socket, and who may connect to it |
 //! | `tokens` | the tokens of users |
 //! | `jwt` | the tokens of an authorization server |
@@ -16,7 +15,6 @@ mod jwt;
 mod key_file;
 mod listen;
 mod pages;
-mod program_check;
 mod servers;
 mod tokens;
 

@@ -9,6 +9,7 @@ mod gateway;
 mod hub;
 mod logging;
 mod pin_file;
+mod platform;
 mod printed;
 mod private_file;
 mod record;

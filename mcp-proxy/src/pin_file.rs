@@ -68,7 +68,7 @@ impl PinFile {
 
     /// Locks the file until what is returned is dropped. The lock is another file, because this one is replaced.
     fn lock(&self) -> io::Result<File> {
-        private_file::refuse_link(&self.path)?;
+        mcp_platform::private_file::refuse_link(&self.path)?;
         let mut path = self.path.clone();
         path.as_mut_os_string().push(".lock");
         let file = private_file::open_lock(&path)?;
@@ -86,7 +86,7 @@ impl PinFile {
     }
 
     fn read(&self) -> io::Result<Pins> {
-        private_file::refuse_link(&self.path)?;
+        mcp_platform::private_file::refuse_link(&self.path)?;
         let mut text = Vec::new();
         File::open(&self.path)?.take(LIMIT).read_to_end(&mut text)?;
         Pins::parse(&text).map_err(io::Error::other)

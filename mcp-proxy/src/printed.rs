@@ -1,6 +1,8 @@
 //! Standard output of a command that prints something for a person.
 
-use std::io::{self, ErrorKind, Stdout, Write};
+use std::io::{self, Stdout, Write};
+
+use mcp_platform::is_reader_gone;
 
 /// Standard output, and whether its reader is still there.
 pub(crate) struct Printed {
@@ -20,7 +22,7 @@ impl Printed {
     }
 
     fn note<T>(&mut self, written: io::Result<T>) -> io::Result<T> {
-        self.is_read &= !matches!(&written, Err(error) if error.kind() == ErrorKind::BrokenPipe);
+        self.is_read &= !written.as_ref().is_err_and(is_reader_gone);
         written
     }
 }

@@ -1,8 +1,10 @@
 //! Files that only this user can read: recordings, logs and pins.
 
-use std::fs::{self, File, Metadata, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
+
+use mcp_platform::private_file;
 
 /// What to do with a file that already exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,25 +16,23 @@ pub(crate) enum Existing {
 }
 
 /// Opens a file for writing, and never follows a symbolic link: in a directory that others may write to, a link would
-/// let them choose which file is overwritten. Only this user can read a new file (mode 0600).
+/// let them choose which file is overwritten. Only this user can read a new file.
 ///
 /// # Errors
 ///
 /// If the path is a symbolic link, a directory or a pipe that no process reads, or if the file cannot be written or
 /// made private.
 pub(crate) fn open(path: &Path, existing: Existing) -> io::Result<File> {
-    refuse_link(path)?;
     let mut options = OpenOptions::new();
     // Not truncated yet, because the type of the file is not known.
     options.create(true).append(existing == Existing::Append).write(true);
-    without_links(&mut options);
-    let file = options.open(path).map_err(in_words)?;
+    let file = private_file::open(&mut options, path)?;
     let found = file.metadata()?;
     if existing == Existing::Append {
-        set_blocking(&file)?;
+        private_file::set_blocking(&file)?;
     }
     if existing == Existing::Replace && found.is_file() {
-        make_private(&file, &found)?;
+        private_file::make_private(&file, &found)?;
         file.set_len(0)?;
     }
     Ok(file)
@@ -44,17 +44,16 @@ pub(crate) fn open(path: &Path, existing: Existing) -> io::Result<File> {
 ///
 /// If the path is a symbolic link, or if a file in its directory cannot be written.
 pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
-    refuse_link(path)?;
+    private_file::refuse_link(path)?;
     let mut name = path.file_name().ok_or_else(|| io::Error::other("it has no file name"))?.to_owned();
     name.push(format!(".{}.new", std::process::id()));
     let new = path.with_file_name(name);
     // A process with the same number may have left it.
     let _ = fs::remove_file(&new);
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    without_links(&mut options);
-    let mut file = options.open(&new)?;
-    let replaced = file.write_all(content).and_then(|()| file.sync_all()).and_then(|()| fs::rename(&new, path));
+    let mut file = private_file::open(OpenOptions::new().write(true).create_new(true), &new)?;
+    let written = file.write_all(content).and_then(|()| file.sync_all());
+    drop(file);
+    let replaced = written.and_then(|()| private_file::replace(&new, path));
     if replaced.is_err() {
         let _ = fs::remove_file(&new);
     }
@@ -68,89 +67,7 @@ pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
 ///
 /// If the path is a symbolic link, or if the file cannot be opened or created.
 pub(crate) fn open_lock(path: &Path) -> io::Result<File> {
-    refuse_link(path)?;
-    let mut options = OpenOptions::new();
-    options.create(true).write(true).truncate(false);
-    without_links(&mut options);
-    options.open(path).map_err(in_words)
-}
-
-/// Refuses a symbolic link.
-///
-/// # Errors
-///
-/// If the path is one.
-pub(crate) fn refuse_link(path: &Path) -> io::Result<()> {
-    if path.symlink_metadata().is_ok_and(|found| found.is_symlink()) { Err(is_link()) } else { Ok(()) }
-}
-
-fn is_link() -> io::Error {
-    io::Error::other("it is a symbolic link, which is not followed; name the file itself")
-}
-
-#[cfg(unix)]
-fn without_links(options: &mut OpenOptions) {
-    use std::os::unix::fs::OpenOptionsExt;
-
-    use nix::fcntl::OFlag;
-
-    // `O_NONBLOCK` has no effect on ordinary files. With it, opening a pipe does not wait for a reader (K3).
-    options.mode(0o600).custom_flags((OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits());
-}
-
-/// Makes writes block.
-#[cfg(unix)]
-fn set_blocking(file: &File) -> io::Result<()> {
-    use nix::fcntl::{FcntlArg, OFlag, fcntl};
-
-    let flags = OFlag::from_bits_retain(fcntl(file, FcntlArg::F_GETFL)?);
-    fcntl(file, FcntlArg::F_SETFL(flags - OFlag::O_NONBLOCK))?;
-    Ok(())
-}
-
-#[cfg(not(unix))]
-fn set_blocking(_: &File) -> io::Result<()> {
-    Ok(())
-}
-
-#[cfg(not(unix))]
-fn without_links(_: &mut OpenOptions) {}
-
-#[cfg(unix)]
-fn in_words(error: io::Error) -> io::Error {
-    use nix::errno::Errno;
-
-    match error.raw_os_error().map(Errno::from_raw) {
-        // The link was created after the check above.
-        Some(Errno::ELOOP) => is_link(),
-        Some(Errno::ENXIO) => io::Error::other("it is a pipe that no process reads; start its reader first"),
-        Some(_) | None => error,
-    }
-}
-
-#[cfg(not(unix))]
-fn in_words(error: io::Error) -> io::Error {
-    error
-}
-
-#[cfg(unix)]
-fn make_private(file: &File, found: &Metadata) -> io::Result<()> {
-    use std::fs::Permissions;
-    use std::os::unix::fs::PermissionsExt;
-
-    // The group and others already have no permissions.
-    if found.permissions().mode().trailing_zeros() >= 6 {
-        return Ok(());
-    }
-    let private = file.set_permissions(Permissions::from_mode(0o600));
-    private.map_err(|error| {
-        io::Error::new(error.kind(), format!("others may read it, and that cannot be changed: {error}"))
-    })
-}
-
-#[cfg(not(unix))]
-fn make_private(_: &File, _: &Metadata) -> io::Result<()> {
-    Ok(())
+    private_file::open(OpenOptions::new().create(true).write(true).truncate(false), path)
 }
 
 #[cfg(all(test, unix))]
@@ -200,7 +117,7 @@ mod tests {
         let link = path.with_extension("link");
         let _ = fs::remove_file(&link);
         std::os::unix::fs::symlink(&path, &link).unwrap();
-        assert_eq!(replace(&link, b"").unwrap_err().to_string(), is_link().to_string());
+        assert!(replace(&link, b"").unwrap_err().to_string().contains("is a symbolic link"));
         fs::remove_file(link).unwrap();
         fs::remove_file(&path).unwrap();
         let start = path.file_name().unwrap().to_str().unwrap();
@@ -230,9 +147,7 @@ mod tests {
             let error = open(&path, existing).unwrap_err();
             assert_eq!(error.to_string(), "it is a pipe that no process reads; start its reader first");
         }
-        let mut options = OpenOptions::new();
-        without_links(&mut options);
-        let mut reader = options.read(true).open(&path).unwrap();
+        let mut reader = private_file::open(OpenOptions::new().read(true), &path).unwrap();
         let much = vec![b'x'; 4 << 20];
         let error = open(&path, Existing::Replace).unwrap().write_all(&much).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
@@ -243,18 +158,10 @@ mod tests {
         assert!(waits, "a line of the log waits for its reader");
         fs::remove_file(&path).unwrap();
         let writer = thread::spawn(move || log.write_all(b"waited").unwrap());
-        set_blocking(&reader).unwrap();
+        private_file::set_blocking(&reader).unwrap();
         let mut text = Vec::new();
         reader.read_to_end(&mut text).unwrap();
         writer.join().unwrap();
         assert!(text.ends_with(b"xwaited"), "{} bytes", text.len());
-    }
-
-    #[test]
-    fn a_link_that_appears_while_the_file_is_opened_is_named() {
-        let eloop = in_words(io::Error::from_raw_os_error(nix::errno::Errno::ELOOP as i32));
-        assert!(eloop.to_string().contains("is a symbolic link"), "{eloop}");
-        let other = in_words(io::Error::from_raw_os_error(nix::errno::Errno::EACCES as i32));
-        assert_eq!(other.kind(), io::ErrorKind::PermissionDenied);
     }
 }

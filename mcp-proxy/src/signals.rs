@@ -7,6 +7,8 @@ use std::{io, thread};
 
 use mcp_blocking::ServerProcess;
 
+use crate::platform::on_signal;
+
 /// Exit code of a process that a signal ended at once: the second one, or the first during `--check`.
 const INTERRUPTED: i32 = 130;
 /// Exit code of a process that did not end in time after a signal.
@@ -49,7 +51,7 @@ impl Signals {
             }
             stop();
         };
-        ctrlc::set_handler(handle).map_err(io::Error::other)?;
+        on_signal(handle)?;
         Ok(signals)
     }
 
@@ -66,7 +68,7 @@ impl Signals {
             server.kill();
             std::process::exit(INTERRUPTED);
         };
-        ctrlc::set_handler(handle).map_err(io::Error::other)
+        on_signal(handle)
     }
 
     /// Ends the process if this many signals have arrived, as the thread that handles them is about to do.

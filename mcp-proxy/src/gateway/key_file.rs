@@ -14,6 +14,8 @@ use ring::signature::{
 };
 use serde::Deserialize;
 
+use crate::platform::FileId;
+
 /// How exact the time of the last change of a file is at least: one that was read sooner after its change may have changed
 /// again at the same time.
 const EXACTNESS: Duration = Duration::from_secs(2);
@@ -58,8 +60,7 @@ struct Known {
 struct Stamp {
     modified: SystemTime,
     length: u64,
-    #[cfg(unix)]
-    inode: (u64, u64, i64, i64),
+    id: FileId,
 }
 
 impl Stamp {
@@ -67,17 +68,7 @@ impl Stamp {
     fn of(file: &Metadata) -> Option<Self> {
         let modified = file.modified().ok()?;
         let is_old = SystemTime::now().duration_since(modified).is_ok_and(|age| age > EXACTNESS);
-        #[cfg(unix)]
-        let inode = {
-            use std::os::unix::fs::MetadataExt as _;
-            (file.dev(), file.ino(), file.ctime(), file.ctime_nsec())
-        };
-        let stamp = Self {
-            modified,
-            length: file.len(),
-            #[cfg(unix)]
-            inode,
-        };
+        let stamp = Self { modified, length: file.len(), id: FileId::of(file) };
         is_old.then_some(stamp)
     }
 }

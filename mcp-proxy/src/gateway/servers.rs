@@ -11,11 +11,12 @@ use log::Level;
 use mcp_blocking::{AggregateProxy, AggregateServer, Backend, Proxy};
 use mcp_intermediary::aggregate::{Event, ServerKey};
 use mcp_intermediary::{aggregate, relay};
+use mcp_platform::{Problem, command_in, find_program};
 use mcp_proto::client::HttpConfig;
 use mcp_proto::server::Principal;
 use mcp_proto::{Method, escape_text};
 
-use super::{config_file, program_check};
+use super::config_file;
 use crate::args::limits_of_messages;
 use crate::args::serve::{ServeArgs, Share};
 use crate::environment::expand;
@@ -151,7 +152,7 @@ impl Described {
 
     /// Why its processes could not be started now, if that is known. One server that cannot be started does not stop the
     /// others.
-    pub(super) fn problem(&self) -> Option<&'static str> {
+    pub(super) fn problem(&self) -> Option<Problem> {
         if let Kind::Command(program) = &self.kind { program.problem() } else { None }
     }
 
@@ -188,21 +189,29 @@ impl Program {
         Self { name, arguments, env: Vec::new(), cwd: None }
     }
 
-    fn problem(&self) -> Option<&'static str> {
+    /// Why a process could not be started now, if that is known.
+    fn problem(&self) -> Option<Problem> {
+        let (search, folder) = self.place();
+        find_program(&self.name, search.as_deref(), &folder).err()
+    }
+
+    /// The `PATH` in which the program is looked for, and the folder in which it is started.
+    fn place(&self) -> (Option<OsString>, PathBuf) {
         let own = self.env.iter().rev().find(|(name, _)| name == "PATH").map(|(_, value)| OsString::from(value));
         let search = own.or_else(|| std::env::var_os("PATH"));
         let here = std::env::current_dir().unwrap_or_default();
         let folder = self.cwd.as_ref().map_or_else(|| here.clone(), |cwd| here.join(cwd));
-        program_check::problem(&self.name, search.as_deref(), &folder)
+        (search, folder)
     }
 
     /// Returns a function that makes the command to start a process for a client.
     fn start(&self, args: &ServeArgs) -> impl Fn(Option<&Principal>) -> Command + Send + Sync + 'static {
         let Self { name, arguments, env, cwd } = self.clone();
+        let (search, folder) = self.place();
         let user_env = args.user_env.clone();
         let secret: Vec<String> = args.secret_variables().map(str::to_owned).collect();
         move |principal| {
-            let mut command = Command::new(&name);
+            let mut command = command_in(&name, search.as_deref(), &folder);
             // One user's server must not find the tokens of others.
             for variable in &secret {
                 command.env_remove(variable);

@@ -2,7 +2,7 @@
 //! and output. The locks are those of files.
 
 use std::io::{self, Write};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use mcp_auth::Lock;
 use mcp_blocking::sign_in::Store;
@@ -46,7 +46,7 @@ impl CredentialHelper {
     /// Runs the helper; returns whether it succeeded, and what it has printed.
     fn run(&self, action: &str, input: &str) -> io::Result<(bool, String)> {
         let in_words = |error: io::Error| io::Error::new(error.kind(), format!("`{}`: {error}", self.program));
-        let mut command = Command::new(&self.program);
+        let mut command = mcp_platform::command(&self.program);
         command.arg(action).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().map_err(in_words)?;
         let written = child.stdin.take().map_or(Ok(()), |mut stdin| stdin.write_all(input.as_bytes()));

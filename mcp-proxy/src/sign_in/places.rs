@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use etcetera::BaseStrategy;
 use mcp_blocking::sign_in::{FileStore, MemoryStore, Store};
 
+use crate::platform;
+
 /// The variable with the directory of this program's data.
 const HOME: &str = "MCP_PROXY_HOME";
 /// The variable that forbids asking a person, unless it is empty.
@@ -34,8 +36,6 @@ pub(super) fn may_ask() -> bool {
 
 /// Whether this process can open a browser that the person sees.
 pub(super) fn has_display() -> bool {
-    let is_set = |name| env::var_os(name).is_some_and(|value| !value.is_empty());
-    let needs_display = cfg!(all(unix, not(target_os = "macos")));
-    let has_display = ["DISPLAY", "WAYLAND_DISPLAY", "WSL_DISTRO_NAME"].into_iter().any(is_set);
-    !is_set("SSH_CONNECTION") && (has_display || !needs_display)
+    let is_set = |name: &str| env::var_os(name).is_some_and(|value| !value.is_empty());
+    !is_set("SSH_CONNECTION") && platform::has_display(is_set)
 }

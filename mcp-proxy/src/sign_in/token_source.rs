@@ -1,11 +1,12 @@
 //! Tokens that other programs issue: in an environment variable, or printed by a command.
 
 use std::io::{self, Read};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::environment::environment;
+use crate::platform::shell;
 
 /// How long a command may take.
 const COMMAND_TIME: Duration = Duration::from_secs(25);
@@ -35,10 +36,8 @@ impl TokenSource {
 }
 
 fn run(command: &str, time: Duration) -> io::Result<String> {
-    let mut shell = if cfg!(windows) { Command::new("cmd") } else { Command::new("sh") };
-    shell.arg(if cfg!(windows) { "/C" } else { "-c" }).arg(command);
     // Standard input and output are those of the messages.
-    let mut child = shell.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
+    let mut child = shell(command).stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
     let until = Instant::now() + time;
     let status = loop {
         if let Some(status) = child.try_wait()? {
