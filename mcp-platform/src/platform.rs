@@ -14,3 +14,7 @@ mod windows;
 pub(crate) use unix::*;
 #[cfg(windows)]
 pub(crate) use windows::*;
+
+pub(crate) fn is_link() -> std::io::Error {
+    std::io::Error::other("it is a symbolic link, which is not followed; name the file itself")
+}

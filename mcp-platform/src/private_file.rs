@@ -46,7 +46,7 @@ pub fn open(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
 ///
 /// If the path is one.
 pub fn refuse_link(path: &Path) -> io::Result<()> {
-    if path.symlink_metadata().is_ok_and(|found| found.is_symlink()) { Err(is_link()) } else { Ok(()) }
+    if path.symlink_metadata().is_ok_and(|found| found.is_symlink()) { Err(platform::is_link()) } else { Ok(()) }
 }
 
 /// Makes a file that others may read private.
@@ -60,10 +60,6 @@ pub fn make_private(file: &File, found: &Metadata) -> io::Result<()> {
 
 fn not_private(error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("others may read it, and that cannot be changed: {error}"))
-}
-
-pub(crate) fn is_link() -> io::Error {
-    io::Error::other("it is a symbolic link, which is not followed; name the file itself")
 }
 
 /// Creates a directory that only this user can enter, with those that it is in. One that exists is made private.

@@ -87,7 +87,7 @@ pub(crate) fn set_private(options: &mut OpenOptions) {
 pub(crate) fn open_error(error: io::Error) -> io::Error {
     match error.raw_os_error().map(Errno::from_raw) {
         // The link was created after its place was looked at.
-        Some(Errno::ELOOP) => crate::private_file::is_link(),
+        Some(Errno::ELOOP) => super::is_link(),
         Some(Errno::ENXIO) => io::Error::other("it is a pipe that no process reads; start its reader first"),
         Some(_) | None => error,
     }
