@@ -50,7 +50,7 @@ def check_publishing(text: str, jobs: dict) -> None:
     for name in TRUSTED:
         job = jobs[name]
         expect(job["permissions"].get("id-token") == "write", f"the job {name} has no identity")
-        expect(job["environment"] == "release" and "tag" in job["if"], f"the job {name} publishes without an approval or a tag")
+        expect(job["environment"] == "release" and "tag" in str(job["if"]), f"the job {name} publishes without an approval or a tag")
     (node,) = (step for step in jobs["npm"]["steps"] if step.get("uses", "").startswith("actions/setup-node@"))
     expect(node["with"] == {"node-version": 24}, f"the npm of Node.js before 24 needs a token: {node}")
 
