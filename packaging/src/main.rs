@@ -12,17 +12,18 @@ use clap_complete::Shell;
 use clap_mangen::Man;
 #[cfg(unix)]
 use proxy::socket_file;
-use proxy::{args, environment, hub, logging, pin_file, private_file, restrictions, secrets, sign_in};
+use proxy::{args, environment, hub, logging, pin_file, platform, private_file, restrictions, secrets, sign_in};
 
 /// The command line of the binary, from its own source.
 #[path = "../../mcp-proxy/src"]
-#[expect(dead_code, reason = "only the description of the command line is used")]
+#[expect(dead_code, unused_imports, reason = "only the description of the command line is used")]
 mod proxy {
     pub(crate) mod args;
     pub(crate) mod environment;
     pub(crate) mod hub;
     pub(crate) mod logging;
     pub(crate) mod pin_file;
+    pub(crate) mod platform;
     pub(crate) mod private_file;
     pub(crate) mod restrictions;
     pub(crate) mod secrets;
