@@ -5,10 +5,16 @@
 //! | `output` | writing to a pipe without blocking, and how large pipes are |
 //! | `process_end` | waiting for the end of a process |
 //! | `server_output` | ending a read of a pipe |
+//!
+//! And which authorities the store of the system has.
 
 mod output;
 mod process_end;
 mod server_output;
+
+/// Whether the store of the system has all authorities that it trusts. Windows adds some only when they are first needed by a
+/// program that uses its own verifier.
+pub(crate) const HAS_ALL_AUTHORITIES: bool = !cfg!(windows);
 
 pub(crate) use output::{OwnedOutput, WriteMode, stdout};
 pub(crate) use process_end::wait_for_end;
