@@ -14,7 +14,7 @@ from program import BARE, Program, expect, main
 
 # What a new Windows has. `api-ms-win-…` are other names of these.
 SYSTEM = {
-    *("advapi32", "bcrypt", "bcryptprimitives", "crypt32", "kernel32", "msvcrt", "ntdll", "ole32", "shell32", "ws2_32"),
+    *("advapi32", "bcrypt", "bcryptprimitives", "crypt32", "kernel32", "msvcrt", "ntdll", "ole32", "shell32", "userenv", "ws2_32"),
 }
 RANDOM = """
 #include <windows.h>
