@@ -139,6 +139,7 @@ pub mod network;
 pub mod one_answer;
 pub mod oracle;
 pub mod pair;
+mod platform;
 pub mod random;
 pub mod raw_client;
 pub mod store_contract;

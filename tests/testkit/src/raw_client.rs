@@ -10,6 +10,7 @@ use socket2::{Domain, Socket, Type};
 
 use crate::http_exchange::{TestRequest, TestResponse, initialize};
 use crate::http1;
+use crate::platform;
 use crate::waiting::LONG;
 
 /// The address of a server that listens.
@@ -17,7 +18,7 @@ use crate::waiting::LONG;
 pub struct RawClient {
     address: String,
     /// Bound to the port but not listening, it keeps the system from giving the port to another socket, except to one
-    /// that asks for this port.
+    /// that asks for this port. None is needed for a port that the system gives to none.
     _reserved: Option<Arc<Socket>>,
 }
 
@@ -29,12 +30,8 @@ impl RawClient {
 
     /// A free address, at which the test may start a server in another process. Until then, connections are refused.
     pub fn free() -> Self {
-        let reserved = tcp_socket();
-        // A listener that sets the same option, as most do, may bind to the address too.
-        reserved.set_reuse_address(true).expect("a socket");
-        reserved.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into()).expect("a free port");
-        let address = reserved.local_addr().ok().and_then(|address| address.as_socket()).expect("its address");
-        Self { address: address.to_string(), _reserved: Some(Arc::new(reserved)) }
+        let (address, reserved) = platform::reserve();
+        Self { address: address.to_string(), _reserved: reserved }
     }
 
     /// The address at which it listens.
@@ -104,7 +101,7 @@ impl RawClient {
     }
 }
 
-fn tcp_socket() -> Socket {
+pub(crate) fn tcp_socket() -> Socket {
     Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket")
 }
 
