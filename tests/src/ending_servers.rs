@@ -235,14 +235,14 @@ pub fn run_each(what: &'static str, run: fn(Ending, bool)) {
     run_all(cases.collect());
 }
 
-/// Whether a process runs.
+/// Whether a process runs; on Windows, one of [`scripted`](crate::scripted).
 ///
 /// # Panics
 ///
 /// If `kill` cannot be started.
 #[must_use]
 pub fn runs(pid: u32) -> bool {
-    signal(pid, "-0")
+    if cfg!(windows) { crate::scripted::runs(pid) } else { signal(pid, "-0") }
 }
 
 fn signal(pid: u32, signal: &str) -> bool {

@@ -2,11 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::{Child, Command};
-use std::thread;
-use std::time::Duration;
 
-use mcp_testkit::http_exchange::initialize;
-use mcp_testkit::messages::{INITIALIZED, request};
 use mcp_testkit::raw_client::RawClient;
 
 use crate::deadline::{self, output_of};
@@ -18,7 +14,7 @@ pub fn example(name: &str) -> Command {
     let mut folder: PathBuf = std::env::current_exe().expect("a test is a program");
     folder.pop();
     folder.pop();
-    Command::new(folder.join("examples").join(name))
+    Command::new(folder.join("examples").join(name).with_extension(std::env::consts::EXE_EXTENSION))
 }
 
 /// Runs the example `client` over stdio and over HTTP against the example `server`, whose three tools, resource and prompt
@@ -41,6 +37,11 @@ pub fn check_non_blocking_streams(server: &str) {
     use std::io::{BufRead as _, BufReader, Write as _};
     use std::os::fd::OwnedFd;
     use std::os::unix::net::UnixStream;
+    use std::thread;
+    use std::time::Duration;
+
+    use mcp_testkit::http_exchange::initialize;
+    use mcp_testkit::messages::{INITIALIZED, request};
 
     let ((mut requests, stdin), (answers, stdout)) = (UnixStream::pair().unwrap(), UnixStream::pair().unwrap());
     for stream in [&stdin, &stdout] {

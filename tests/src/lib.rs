@@ -83,6 +83,7 @@ pub mod relay_pair;
 pub mod routed;
 pub mod routed_tasks;
 pub mod schema;
+pub mod scripted;
 pub mod seeded;
 pub mod sign_in_simulation;
 pub mod simulation;

@@ -230,6 +230,7 @@ const fn reachable(address: SocketAddr) -> SocketAddr {
 
 #[cfg(test)]
 mod tests {
+    #[cfg(unix)]
     use ::mcp_testkit::waiting::wait_until;
 
     use super::*;
@@ -241,6 +242,7 @@ mod tests {
             let Ok(socket) = TcpListener::bind(address) else { continue };
             let (listener, closer) = Accepting::new(socket.into()).unwrap();
             let closer = closer();
+            #[cfg_attr(not(unix), expect(irrefutable_let_patterns, reason = "there are no sockets of files"))]
             let Wakes::Connection(wakes) = &closer.wakes else { panic!("a socket of TCP") };
             assert!(!wakes.ip().is_unspecified(), "some systems connect to no unspecified address");
             let accepting = thread::spawn(move || listener.accept_all(|_, _| panic!("nothing is served")));

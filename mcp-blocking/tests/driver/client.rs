@@ -10,10 +10,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use mcp_blocking::{Builder, Change, Client, Error, Handler, HttpOptions, HttpServer, Observation};
-use mcp_proto::client::{self, Call, DetectedBy, DetectedEra, HttpTransport, Unavailable};
-use mcp_proto::{
-    Era, ErrorObject, Failed, Json, Limits, Method, Notification, ProtocolVersion, StartFailure, UsageError,
-};
+use mcp_proto::client::{Call, DetectedBy, DetectedEra, HttpTransport, Unavailable};
+use mcp_proto::{Era, ErrorObject, Failed, Json, Limits, Method, Notification, ProtocolVersion};
 use mcp_testkit::bad_answers::BAD_ANSWERS;
 use mcp_testkit::bad_handshakes::BAD_HANDSHAKES;
 use mcp_testkit::bad_servers::BAD_SERVERS;
@@ -203,12 +201,12 @@ fn a_client_on_a_byte_stream_uses_its_server_until_it_is_closed() {
     // What is sent last is written before the stream is closed.
     client.notify(Notification::new("notifications/x")).unwrap();
     client.close();
-    assert!(matches!(other.request("hello", None), Err(Error::Usage(UsageError::Closed))));
+    assert!(matches!(other.request("hello", None), Err(Error::Usage(mcp_proto::UsageError::Closed))));
     other.close();
     drop((client, other));
     // The two halves are one socket, which stays open while a thread reads from it.
     socket.shutdown(std::net::Shutdown::Write).unwrap();
-    assert_eq!(server.join().unwrap().unwrap(), client::CloseReason::Peer);
+    assert_eq!(server.join().unwrap().unwrap(), mcp_proto::client::CloseReason::Peer);
 }
 
 struct Listener {
@@ -350,14 +348,18 @@ fn modern_answers_are_outcomes_at_once_and_the_next_call_succeeds() {
     }
 }
 
-#[cfg(unix)]
 #[test]
 fn bad_lines_of_a_child_are_outcomes_at_once_and_the_next_call_succeeds() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("bad-lines-blocking");
-    for case in BAD_SERVERS {
-        let mut server = Command::new("sh");
-        server.args(["-c", &case.script(&folder)]);
-        let legacy = |config: &mut client::Config| config.versions = vec![ProtocolVersion::V2025_11_25];
+    std::fs::create_dir_all(&folder).unwrap();
+    for (number, case) in BAD_SERVERS.iter().enumerate() {
+        let file = folder.join(number.to_string());
+        std::fs::write(&file, case.bytes()).unwrap();
+        let opened = result("1", &initialize_result("2025-11-25"));
+        let mut server = tests::examples::example("scripted_server");
+        server.args(["read", "say", &opened, "at", "\"id\":2,", "print"]).arg(file);
+        server.args(["at", "\"id\":3,", "say", &result("3", "{}"), "drain"]);
+        let legacy = |config: &mut mcp_proto::client::Config| config.versions = vec![ProtocolVersion::V2025_11_25];
         let client = legacy_client().child(server).configure(legacy).connect().unwrap();
         let outcome = client.request("tools/call", None);
         case.judge(outcome);
@@ -852,15 +854,13 @@ fn requests_beyond_three_wait(configure: impl FnOnce(Builder<HttpServer>) -> Bui
     assert_eq!(count(&server), 3);
 }
 
-#[cfg(unix)]
 #[test]
 fn dropping_a_client_waits_until_the_process_has_ended() {
     let marker = Path::new(env!("CARGO_TARGET_TMPDIR")).join("blocking-has-ended");
     let _ = std::fs::remove_file(&marker);
     let answer = result("1", &initialize_result("2025-11-25"));
-    let mut command = Command::new("sh");
-    let script = format!("read -r i; echo '{answer}'; cat >/dev/null; sleep 0.3; : >'{}'", marker.display());
-    command.args(["-c", &script]);
+    let mut command = tests::examples::example("scripted_server");
+    command.args(["read", "say", &answer, "drain", "sleep", "0.3", "create"]).arg(&marker);
     drop(legacy_client().child(command).versions([ProtocolVersion::V2025_11_25]).connect().unwrap());
     assert!(marker.exists());
     std::fs::remove_file(marker).unwrap();
@@ -887,7 +887,7 @@ fn er06_a_server_that_ends_when_it_is_asked_is_started_once_more_or_an_error_at_
     std::fs::write(&once, "#!/bin/sh\nrm \"$0\"\nread -r line\n").unwrap();
     std::fs::set_permissions(&once, std::fs::Permissions::from_mode(0o700)).unwrap();
     let outcome = legacy_client().child(Command::new(once)).versions(ProtocolVersion::ALL.iter().copied()).connect();
-    let not_started = Failed::NotStarted(StartFailure::NotFound);
+    let not_started = Failed::NotStarted(mcp_proto::StartFailure::NotFound);
     assert!(matches!(&outcome, Err(Error::Failed { reason, .. }) if *reason == not_started), "{outcome:?}");
 }
 

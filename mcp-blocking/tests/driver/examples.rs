@@ -2,7 +2,7 @@
 
 use mcp_blocking::Client;
 use mcp_model::{CallToolRequest, CallToolRequestParams};
-use tests::examples::{Serving, check_non_blocking_streams, check_tool_client, example};
+use tests::examples::{Serving, check_tool_client, example};
 
 #[test]
 fn the_client_calls_the_servers_tool() {
@@ -24,7 +24,7 @@ fn the_client_of_tools_uses_everything_that_their_server_offers() {
 #[test]
 #[cfg(unix)]
 fn a_server_over_stdio_waits_for_streams_that_are_not_ready() {
-    check_non_blocking_streams("blocking_tool_server");
+    tests::examples::check_non_blocking_streams("blocking_tool_server");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use mcp_proto::client::Call;
 use mcp_proto::{ErrorObject, Json, Method, ProtocolVersion};
 use mcp_testkit::http_exchange::TestRequest;
 use mcp_tokio::{Client, Handler};
-use tests::examples::{Serving, check_non_blocking_streams, check_tool_client, example};
+use tests::examples::{Serving, check_tool_client, example};
 
 #[test]
 fn the_client_calls_the_tool_of_either_server() {
@@ -107,5 +107,5 @@ async fn the_tools_of_the_counter_share_its_state() {
 #[test]
 #[cfg(unix)]
 fn a_server_over_stdio_waits_for_streams_that_are_not_ready() {
-    check_non_blocking_streams("tool_server");
+    tests::examples::check_non_blocking_streams("tool_server");
 }

@@ -26,6 +26,11 @@ pub struct BadServer {
 const CALL: &str = "2";
 
 impl BadServer {
+    /// What it writes in reply to the call.
+    pub fn bytes(&self) -> Vec<u8> {
+        (self.bytes)()
+    }
+
     /// A script for `sh` that answers `initialize`, the first call with the bad lines, and the next one with `{}`.
     pub fn script(&self, folder: &Path) -> String {
         let name: String = self.name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();

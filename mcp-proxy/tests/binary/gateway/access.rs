@@ -7,13 +7,16 @@ use mcp_testkit::messages::request;
 use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair};
 
-use super::serving::{Asks, SERVER, Serving, Session, before, command_with_address, folder, gateway, member, script};
+use super::serving::{
+    Asks, ENDED, SERVER, Serving, Session, before, command_with_address, folder, gateway, member, words,
+};
 use crate::editor::Proxy;
 
 fn opening() -> TestRequest {
     TestRequest::post(initialize("2025-11-25"))
 }
 
+#[cfg(unix)]
 #[test]
 fn no_process_has_the_tokens_of_users_in_its_environment() {
     let script = SERVER.replace("$SETTING", "$ADA$BOB$OWN$SECRET");
@@ -79,8 +82,8 @@ fn sh_s_03_sh_s_05_only_listed_hosts_and_origins_are_served() {
 
 #[test]
 fn the_paths_of_servers_are_for_clients_that_may_use_them() {
-    let script = script(&folder("paths"));
-    let names = ["one", "two"].map(|name| format!("{name}=sh {script}"));
+    let words = words(&folder("paths"));
+    let names = ["one", "two"].map(|name| format!("{name}={words}"));
     for has_tokens in [false, true] {
         let tokens = if has_tokens { &["--token-env", "TOKEN"][..] } else { &[] };
         let options = ["--health", "--sse", "--name", &names[0], "--name", &names[1]];
@@ -164,8 +167,8 @@ fn oa_z_01_oa_z_02_oa_z_03_tokens_of_an_authorization_server_are_checked() {
     let folder = folder("jwt");
     let keys = folder.join("keys.json");
     std::fs::write(&keys, issuer.keys("k")).unwrap();
-    let script = script(&folder);
-    let names = ["one", "two"].map(|name| format!("{name}=sh {script}"));
+    let words = words(&folder);
+    let names = ["one", "two"].map(|name| format!("{name}={words}"));
     let serving = Serving::spawn(gateway(&[
         "--health",
         "--token-issuer",
@@ -287,8 +290,7 @@ fn a_key_with_the_id_of_an_earlier_one_takes_its_place_while_the_gateway_runs() 
 /// An address that other machines reach must be a decision.
 #[test]
 fn an_address_of_the_network_needs_tokens_or_the_consent_of_a_person() {
-    let script = script(&folder("network"));
-    let server = format!("one=sh {script}");
+    let server = format!("one={}", words(&folder("network")));
     for (options, is_served) in
         [(&[][..], false), (&["--allow-unauthenticated"], true), (&["--token-env", "TOKEN"], true)]
     {
@@ -298,7 +300,7 @@ fn an_address_of_the_network_needs_tokens_or_the_consent_of_a_person() {
             let serving = Serving::spawn_after_warnings(command);
             let warned = serving.warnings.join("\n");
             assert!(warned.contains("name the host that clients use with --allow-host"), "{warned}");
-            assert_eq!(serving.end("TERM").0, Some(0));
+            assert_eq!(serving.end("TERM").0, ENDED);
         } else {
             let mut proxy = Proxy::spawn(command);
             let (status, _) = proxy.wait();
@@ -309,6 +311,7 @@ fn an_address_of_the_network_needs_tokens_or_the_consent_of_a_person() {
     }
 }
 
+#[cfg(unix)]
 #[test]
 fn a_denied_tool_does_not_reach_the_server_and_a_changed_one_is_hidden() {
     let call = |session: &Session<'_>, name: &str| {

@@ -1,13 +1,18 @@
-//! Tests of `mcp-proxy serve`: the test plays the clients, and shell scripts the servers behind it.
-
-#![cfg(unix)]
+//! Tests of `mcp-proxy serve`: the test plays the clients, and shell scripts or another program the servers behind it.
 
 mod access;
+#[cfg(unix)]
 mod command_line;
+#[cfg(unix)]
 mod ends;
+mod exits;
+#[cfg(unix)]
 mod failures;
+#[cfg(unix)]
 mod kinds;
 mod serving;
 mod sessions;
+#[cfg(unix)]
 mod shared;
+#[cfg(unix)]
 mod users;

@@ -37,12 +37,25 @@ while read -r line; do
 done
 "#;
 
+/// The exit code of a gateway that a test ends: nothing can send a signal to a process of Windows, so it is terminated.
+pub(crate) const ENDED: Option<i32> = if cfg!(windows) { Some(1) } else { Some(0) };
+
 /// A folder for the files of a test.
 pub(crate) fn folder(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("gateway").join(name);
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).unwrap();
     folder
+}
+
+/// The words of a command that does what [`SERVER`] says.
+pub(crate) fn words(folder: &Path) -> String {
+    if cfg!(windows) { format!("'{}' session", scripted().display()) } else { format!("sh {}", script(folder)) }
+}
+
+/// A program that does it in place of the shell, where there is none.
+fn scripted() -> PathBuf {
+    tests::examples::example("scripted_behind_proxy").get_program().into()
 }
 
 /// A file with the script of the server, for commands that are words.
@@ -62,10 +75,15 @@ pub(crate) fn command_with_address(address: &str, options: &[&str]) -> Command {
     command(&[&["serve", "--listen", address], options].concat())
 }
 
-/// The same before a shell that runs this script.
+/// The same before a shell that runs this script. Without a shell, there is only [`SERVER`].
 pub(crate) fn before(options: &[&str], script: &str) -> Command {
     let mut gateway = gateway(options);
-    gateway.args(["--", "sh", "-c", script]);
+    if cfg!(windows) {
+        assert_eq!(script, SERVER, "a shell is needed for another script");
+        gateway.arg("--").arg(scripted()).arg("session");
+    } else {
+        gateway.args(["--", "sh", "-c", script]);
+    }
     gateway
 }
 
@@ -189,7 +207,11 @@ impl Serving {
     /// Ends the gateway with a signal. Returns its exit code and the rest of stderr, once no process is left that could
     /// write to it.
     pub(crate) fn end(mut self, signal: &str) -> (Option<i32>, String) {
-        self.proxy.signal(signal);
+        if cfg!(windows) {
+            self.proxy.child.kill().unwrap();
+        } else {
+            self.proxy.signal(signal);
+        }
         let (status, _) = self.proxy.wait();
         (status.code(), self.proxy.errors().join("\n"))
     }

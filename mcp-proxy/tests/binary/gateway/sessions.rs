@@ -7,7 +7,7 @@ use mcp_testkit::messages::request;
 use mcp_testkit::waiting::wait_until;
 use tests::ending_servers::runs;
 
-use super::serving::{Asks, Serving, before, member};
+use super::serving::{Asks, ENDED, Serving, before, member};
 
 #[test]
 fn br_t_06_each_session_has_a_process_or_all_share_one() {
@@ -24,7 +24,7 @@ fn br_t_06_each_session_has_a_process_or_all_share_one() {
             wait_until(|| !runs(pids[0]));
             serving.wait_for_load((1, 1));
         }
-        assert_eq!(serving.end("TERM").0, Some(0), "{share}");
+        assert_eq!(serving.end("TERM").0, ENDED, "{share}");
         assert!(!runs(pids[1]), "{share}");
     }
 }
@@ -62,7 +62,7 @@ fn a_client_that_vanishes_in_a_call_keeps_its_session_until_it_is_idle() {
     serving.wait_for_load((0, 0));
     assert!(!runs(of_a) && !runs(of_b));
     let (code, errors) = serving.end("INT");
-    assert_eq!(code, Some(0), "{errors}");
+    assert_eq!(code, ENDED, "{errors}");
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn a_thousand_sessions_stay_within_the_limits() {
     assert_eq!(opened, 10);
     assert_eq!(serving.load(), (10, 10));
     let (code, _) = serving.end("TERM");
-    assert_eq!(code, Some(0));
+    assert_eq!(code, ENDED);
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn a_server_that_does_not_read_holds_up_no_other_and_is_written_only_what_it_may
     #[cfg(target_os = "linux")]
     assert!(serving.proxy.peak_memory() < 192 << 10, "{} KiB", serving.proxy.peak_memory());
     let (code, errors) = serving.end("TERM");
-    assert_eq!(code, Some(0), "{errors}");
+    assert_eq!(code, ENDED, "{errors}");
     drop((sleeping, calls));
 }
 

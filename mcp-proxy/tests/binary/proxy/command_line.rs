@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::path::PathBuf;
 use std::thread;
 
-use mcp_testkit::loopback_server::{Connection, LoopbackServer, PostedMessage, echo_server, mcp_server};
+use mcp_testkit::loopback_server::{Connection, LoopbackServer, PostedMessage, mcp_server};
 use mcp_testkit::messages::{event, initialize, request, result};
 use tests::urls::{ACCEPTED_URLS, REFUSED_URLS};
 
@@ -69,13 +69,19 @@ fn a_proxy_that_cannot_be_used_is_refused_with_the_name_of_its_variable() {
             args.extend(if check { vec!["--check", far] } else { vec![far] });
             let (code, found, message) = run(&args, &environment);
             assert_eq!(code, Some(2), "{args:?} {environment:?}: {message}");
-            assert!(message.contains(text) && found.is_empty(), "{args:?} {environment:?}: {message}");
+            assert!(names(&message, text) && found.is_empty(), "{args:?} {environment:?}: {message}");
             assert!(!message.contains("secret-pw"), "{message}");
         }
     }
     let (code, _, message) =
         run(&["https://server.invalid/mcp"], &[("HTTPS_PROXY", secret), ("HTTP_PROXY", "http://a:1")]);
-    assert!(code == Some(2) && message.contains("the environment variable HTTPS_PROXY names"), "{message}");
+    assert!(code == Some(2) && names(&message, "the environment variable HTTPS_PROXY names"), "{message}");
+}
+
+/// Whether a message has this part. On Windows, variables that differ only in the case of letters are one.
+fn names(message: &str, text: &str) -> bool {
+    let same_case = |text: &str| if cfg!(windows) { text.to_ascii_lowercase() } else { text.to_owned() };
+    same_case(message).contains(&same_case(text))
 }
 
 #[test]
@@ -286,7 +292,7 @@ fn a_record_that_a_secret_would_destroy_is_refused() {
 fn records_and_logs_are_private_and_follow_no_link() {
     use std::os::unix::fs::{PermissionsExt, symlink};
 
-    let server = echo_server();
+    let server = mcp_testkit::loopback_server::echo_server();
     let folder = folder("private-files");
     let mode = |name: &str| std::fs::metadata(folder.join(name)).unwrap().permissions().mode() & 0o777;
     let path = |name: &str| folder.join(name).to_str().unwrap().to_owned();
@@ -321,7 +327,7 @@ fn records_and_logs_are_private_and_follow_no_link() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_record_on_a_full_disk_warns_once() {
-    let server = echo_server();
+    let server = mcp_testkit::loopback_server::echo_server();
     let mut proxy = Proxy::start(&["--record", "/dev/full", &server.url()]);
     proxy.initialize();
     for id in 1..=20 {
@@ -478,7 +484,7 @@ fn a_record_whose_reader_does_not_keep_up_ends_and_the_proxy_goes_on() {
     assert!(std::process::Command::new("mkfifo").arg(&record).status().unwrap().success());
     // Opened for reading and writing, so that opening does not block. Nothing is read from it.
     let held = std::fs::OpenOptions::new().read(true).write(true).open(&record).unwrap();
-    let server = echo_server();
+    let server = mcp_testkit::loopback_server::echo_server();
     let mut proxy = Proxy::start(&["--record", record.to_str().unwrap(), &server.url()]);
     proxy.initialize();
     // More than a pipe holds.

@@ -5,9 +5,11 @@ mod child;
 mod command_line;
 mod eras;
 mod http;
-#[cfg(unix)]
+mod programs;
 mod restrictions;
 mod sign_in;
 mod tls;
 #[cfg(unix)]
 mod unread;
+#[cfg(windows)]
+mod windows;

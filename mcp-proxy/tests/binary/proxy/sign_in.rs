@@ -167,6 +167,12 @@ impl Servers {
 /// The home directory of a user, and a browser that writes the URLs that it is to open to a file.
 struct Desk(PathBuf);
 
+/// Whether the browser of a [`Desk`] is that of the tests. Windows would open that of the person who runs them, but
+/// `tests/platforms/run` gives Wine another one, and sets this variable.
+fn has_scripted_browser() -> bool {
+    !cfg!(windows) || std::env::var_os("MCP_SCRIPTED_BROWSER").is_some()
+}
+
 impl Desk {
     fn new(name: &str) -> Self {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("sign-in-{name}"));
@@ -186,9 +192,13 @@ impl Desk {
     /// A command of the user, who sees a screen.
     fn command(&self, args: &[&str]) -> Command {
         let mut command = command(args);
-        let path = format!("{}:/usr/bin:/bin", self.0.join("bin").display());
         command.env_remove("MCP_PROXY_NONINTERACTIVE").env_remove("SSH_CONNECTION").env_remove("WSL_DISTRO_NAME");
-        command.env("MCP_PROXY_HOME", self.0.join("home")).env("PATH", path).env("DISPLAY", ":0");
+        command.env("MCP_PROXY_HOME", self.0.join("home")).env("DISPLAY", ":0");
+        // For the browser under Wine.
+        command.env("MCP_TEST_OPENED", self.0.join("opened"));
+        if cfg!(unix) {
+            command.env("PATH", format!("{}:/usr/bin:/bin", self.0.join("bin").display()));
+        }
         command
     }
 
@@ -260,8 +270,11 @@ fn is_answered(proxy: &Proxy) {
 }
 
 #[test]
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", windows))]
 fn au24_a_person_signs_in_once_for_all_proxies_and_credentials_stay_where_they_belong() {
+    if !has_scripted_browser() {
+        return;
+    }
     let (servers, desk) = (Servers::new(), Desk::new("once"));
     let url = servers.resource.url();
     let mut proxy = Proxy::spawn(desk.command(&["-H", "X-Api-Key: key-0815", &url]));
@@ -297,8 +310,11 @@ fn au24_a_person_signs_in_once_for_all_proxies_and_credentials_stay_where_they_b
 }
 
 #[test]
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", windows))]
 fn au23_oa_g_03_proxies_that_start_together_open_one_browser() {
+    if !has_scripted_browser() {
+        return;
+    }
     let (servers, desk) = (Servers::new(), Desk::new("together"));
     let mut proxies: Vec<_> = (0..3).map(|_| Proxy::spawn(desk.command(&[&servers.resource.url()]))).collect();
     for proxy in &mut proxies {
@@ -315,8 +331,11 @@ fn au23_oa_g_03_proxies_that_start_together_open_one_browser() {
 }
 
 #[test]
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", windows))]
 fn au23_oa_g_05_no_person_is_asked_without_a_request_that_waits_or_where_that_is_forbidden() {
+    if !has_scripted_browser() {
+        return;
+    }
     let (servers, desk) = (Servers::new(), Desk::new("forbidden"));
     let mut command = desk.command(&["--scope", "a b", &servers.resource.url()]);
     command.env("MCP_PROXY_NONINTERACTIVE", "1");
@@ -355,8 +374,11 @@ fn oa_t_06_no_sign_in_is_begun_where_credentials_are_configured_or_none_are_want
 }
 
 #[test]
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", windows))]
 fn login_signs_in_whoami_shows_it_without_tokens_and_logout_ends_it() {
+    if !has_scripted_browser() {
+        return;
+    }
     let (servers, desk) = (Servers::new(), Desk::new("login"));
     let url = servers.resource.url();
     assert_eq!(desk.run(&["whoami", &url]), (Some(1), "not signed in with these options\n".to_owned(), String::new()));
@@ -416,8 +438,11 @@ fn oa_b_04_the_url_of_a_browser_on_another_machine_is_pasted() {
 }
 
 #[test]
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", windows))]
 fn login_asks_for_the_scopes_that_the_server_names_when_it_refuses_a_request() {
+    if !has_scripted_browser() {
+        return;
+    }
     let serve = mcp_server(|asked, connection| connection.json(result(&asked.id, "{}")));
     let servers = Servers::serving(
         |_| false,
@@ -450,8 +475,11 @@ fn login_fails_with_the_reason() {
 }
 
 #[test]
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", windows))]
 fn check_names_each_step_and_what_is_needed_and_asks_no_person() {
+    if !has_scripted_browser() {
+        return;
+    }
     let (servers, desk) = (Servers::new(), Desk::new("check"));
     let (url, named) = (servers.resource.url(), format!("http://{}", servers.authorization.authority));
     let metadata = format!("http://{}/.well-known/oauth-protected-resource/mcp", servers.resource.authority);
@@ -541,8 +569,11 @@ fn a_command_that_prints_tokens_is_run_again_when_the_server_refuses_one() {
 const TOOLS_CHANGED: &str = r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
 
 #[test]
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", windows))]
 fn oa_g_07_initialize_is_answered_while_a_person_signs_in() {
+    if !has_scripted_browser() {
+        return;
+    }
     let (servers, desk) = (Servers::new(), Desk::new("cold"));
     let url = servers.resource.url();
     let start = |args: &[&str]| {
@@ -587,8 +618,11 @@ fn oa_g_07_initialize_is_answered_while_a_person_signs_in() {
 }
 
 #[test]
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", windows))]
 fn a_client_that_opens_urls_is_asked_in_place_of_the_browser() {
+    if !has_scripted_browser() {
+        return;
+    }
     let (servers, desk) = (Servers::new(), Desk::new("elicitation"));
     let mut proxy = Proxy::spawn(desk.command(&[&servers.resource.url()]));
     proxy.write(&initialize("0", "2025-11-25").replace(r#"{"roots":{}}"#, r#"{"elicitation":{"form":{},"url":{}}}"#));
@@ -615,8 +649,11 @@ fn a_client_that_opens_urls_is_asked_in_place_of_the_browser() {
 }
 
 #[test]
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", windows))]
 fn oa_g_07_a_modern_server_is_joined_after_an_early_answer() {
+    if !has_scripted_browser() {
+        return;
+    }
     let servers = Servers::serving(
         |_| true,
         |request, connection| match PostedMessage::of(request) {
