@@ -186,6 +186,8 @@
 // | `inbox` | the queue to which readers and workers send their input |
 // | `backpressure` | stops the readers while the machine accepts no input |
 // | `bounded` | a queue with a bound in bytes |
+// | `socket` | a connected socket |
+// | `platform` | what differs between operating systems |
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

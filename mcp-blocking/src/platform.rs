@@ -2,12 +2,14 @@
 //!
 //! | file | what differs |
 //! |---|---|
+//! | `local_socket` | Unix sockets, or on systems without them types that have no values |
 //! | `output` | writing to a pipe without blocking, and how large pipes are |
 //! | `process_end` | waiting for the end of a process |
 //! | `server_output` | ending a read of a pipe |
 //!
 //! And which authorities the store of the system has.
 
+mod local_socket;
 mod output;
 mod process_end;
 mod server_output;
@@ -16,6 +18,7 @@ mod server_output;
 /// program that uses its own verifier.
 pub(crate) const HAS_ALL_AUTHORITIES: bool = !cfg!(windows);
 
+pub(crate) use local_socket::{LocalListener, LocalStream, Quiet, Wakeable, Waker, connect};
 pub(crate) use output::{OwnedOutput, WriteMode, stdout};
 pub(crate) use process_end::wait_for_end;
 pub(crate) use server_output::{Reading, ServerOutput};

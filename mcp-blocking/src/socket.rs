@@ -1,19 +1,16 @@
-//! A connected socket: one of TCP, or on Unix of the local machine.
+//! A connected socket: one of TCP, or of the local machine.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
-#[cfg(unix)]
-use std::os::fd::{AsFd, BorrowedFd};
-#[cfg(unix)]
-use std::os::unix::net::UnixStream;
 use std::time::Duration;
+
+use crate::platform::{LocalStream, Quiet};
 
 /// A connected socket.
 #[derive(Debug)]
 pub(crate) enum Socket {
     Tcp(TcpStream),
-    #[cfg(unix)]
-    Unix(UnixStream),
+    Local(LocalStream),
 }
 
 /// Calls the method that both kinds of sockets have.
@@ -21,8 +18,7 @@ macro_rules! each {
     ($socket:expr, $stream:ident => $call:expr) => {
         match $socket {
             Socket::Tcp($stream) => $call,
-            #[cfg(unix)]
-            Socket::Unix($stream) => $call,
+            Socket::Local($stream) => $call,
         }
     };
 }
@@ -32,8 +28,7 @@ impl Socket {
     pub(crate) fn prepare(&self, read: Duration, write: Duration) -> io::Result<()> {
         match self {
             Self::Tcp(stream) => stream.set_nodelay(true)?,
-            #[cfg(unix)]
-            Self::Unix(_) => {}
+            Self::Local(_) => {}
         }
         each!(self, stream => {
             stream.set_read_timeout(Some(read))?;
@@ -61,12 +56,10 @@ impl Socket {
     pub(crate) fn shutdown(&self, how: Shutdown) -> io::Result<()> {
         each!(self, stream => stream.shutdown(how))
     }
-}
 
-#[cfg(unix)]
-impl AsFd for Socket {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        each!(self, stream => stream.as_fd())
+    /// Whether the peer has neither sent anything nor closed the connection.
+    pub(crate) fn is_quiet(&self) -> bool {
+        each!(self, stream => stream.is_quiet())
     }
 }
 
@@ -90,4 +83,9 @@ impl From<TcpStream> for Socket {
     fn from(stream: TcpStream) -> Self {
         Self::Tcp(stream)
     }
+}
+
+/// Whether a read, a write or a connection was not possible in time.
+pub(crate) fn is_timeout(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock)
 }

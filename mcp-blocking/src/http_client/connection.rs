@@ -1,4 +1,4 @@
-//! Connections that need few system calls, over TCP or a Unix socket.
+//! Connections that need few system calls, over TCP or a socket of this machine.
 //!
 //! `ureq` writes the head of a request and its body separately, which makes two packets. Its own sockets set their
 //! timeouts for each request, and check by three system calls whether they are open. Here, output stays in the buffer
@@ -9,54 +9,28 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
-#[cfg(unix)]
-use std::os::fd::OwnedFd;
-#[cfg(unix)]
-use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
-#[cfg(unix)]
-use std::thread;
 use std::time::{Duration, Instant};
 
-use mcp_proto::escape_text;
 use ureq::unversioned::transport::{
     Buffers, ConnectProxyConnector, ConnectionDetails, Connector, Either, LazyBuffers, NextTimeout, RustlsConnector,
     ShutdownHandle, Transport,
 };
 use ureq::{Error, Timeout};
 
-use crate::socket::Socket;
+use super::local_server::LocalServer;
+use crate::socket::{Socket, is_timeout};
 
-/// The pause before another attempt to connect to a Unix socket whose queue is full.
-#[cfg(unix)]
-const FULL_QUEUE: Duration = Duration::from_millis(10);
-
-/// The connector: uses these connections, through an HTTP proxy and with TLS if configured; all through this Unix socket if
-/// there is one.
-pub(super) fn connector(unix_socket: Option<UnixSocket>) -> impl Connector {
-    let sockets = SocketConnector { unix_socket };
+/// The connector: uses these connections, through an HTTP proxy and with TLS if configured; all to this server of this machine
+/// if there is one.
+pub(super) fn connector(local: Option<LocalServer>) -> impl Connector {
+    let sockets = SocketConnector { local };
     ().chain(ConnectProxyConnector::default()).chain(sockets).chain(RustlsConnector::default())
 }
 
 #[derive(Debug)]
 struct SocketConnector {
-    unix_socket: Option<UnixSocket>,
-}
-
-/// A Unix socket at which a server listens.
-#[derive(Clone)]
-pub(super) struct UnixSocket {
-    pub(super) path: PathBuf,
-    /// Starts the server.
-    pub(super) start: Option<Arc<dyn Fn() -> io::Result<()> + Send + Sync>>,
-}
-
-/// Shows only the path.
-impl fmt::Debug for UnixSocket {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("UnixSocket").field("path", &self.path).finish_non_exhaustive()
-    }
+    local: Option<LocalServer>,
 }
 
 impl<In: Transport> Connector<In> for SocketConnector {
@@ -67,8 +41,8 @@ impl<In: Transport> Connector<In> for SocketConnector {
         if let Some(connection) = chained {
             return Ok(Some(Either::A(connection)));
         }
-        let socket = match &self.unix_socket {
-            Some(unix_socket) => unix_socket.connect(details.timeout)?,
+        let socket = match &self.local {
+            Some(server) => server.connect(details.timeout)?,
             None => connect(&details.addrs, details.timeout)?.into(),
         };
         let config = details.config;
@@ -78,89 +52,6 @@ impl<In: Transport> Connector<In> for SocketConnector {
         let shutdown: Weak<Closing> = Arc::downgrade(&connection.socket);
         (details.register_shutdown)(shutdown)?;
         Ok(Some(Either::B(connection)))
-    }
-}
-
-impl UnixSocket {
-    fn connect(&self, timeout: NextTimeout) -> Result<Socket, Error> {
-        let outcome = connect_to_file(&self.path, timeout);
-        match (&self.start, outcome) {
-            (Some(start), Err(Error::Io(error))) if is_unused(&error) => {
-                start().map_err(|error| FileNotReached { path: self.path.clone(), error })?;
-                connect_to_file(&self.path, timeout)
-            }
-            (_, outcome) => outcome,
-        }
-    }
-}
-
-/// Whether no program accepts connections at the path of a Unix socket.
-fn is_unused(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
-}
-
-/// Connects to the Unix socket at this path. While the queue of the server is full, it is tried again.
-#[cfg(unix)]
-fn connect_to_file(path: &Path, timeout: NextTimeout) -> Result<Socket, Error> {
-    use socket2::{Domain, SockAddr, Socket as AnySocket, Type};
-
-    let connect = || {
-        let socket = AnySocket::new(Domain::UNIX, Type::STREAM, None)?;
-        // Otherwise, it would wait for the server without a timeout.
-        socket.set_nonblocking(true)?;
-        socket.connect(&SockAddr::unix(path)?)?;
-        socket.set_nonblocking(false)?;
-        Ok(UnixStream::from(OwnedFd::from(socket)))
-    };
-    let deadline = timeout.not_zero().map(|time| Instant::now() + *time);
-    loop {
-        match connect() {
-            Ok(stream) => return Ok(Socket::Unix(stream)),
-            Err(error) if is_timeout(&error) && deadline.is_none_or(|at| Instant::now() < at) => {
-                thread::sleep(FULL_QUEUE);
-            }
-            Err(error) if is_timeout(&error) => return Err(Error::Timeout(Timeout::Connect)),
-            Err(error) => return Err(FileNotReached { path: path.to_owned(), error }.into()),
-        }
-    }
-}
-
-#[cfg(not(unix))]
-fn connect_to_file(path: &Path, _: NextTimeout) -> Result<Socket, Error> {
-    Err(FileNotReached { path: path.to_owned(), error: io::ErrorKind::Unsupported.into() }.into())
-}
-
-/// Nothing accepts connections at the path of a Unix socket.
-#[derive(Debug)]
-pub(super) struct FileNotReached {
-    path: PathBuf,
-    error: io::Error,
-}
-
-impl FileNotReached {
-    /// The reason of the error, if it is one of these.
-    pub(super) fn reason_of(error: &io::Error) -> Option<&Self> {
-        error.get_ref().and_then(|reason| reason.downcast_ref())
-    }
-}
-
-impl fmt::Display for FileNotReached {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let path = self.path.to_string_lossy();
-        write!(
-            f,
-            "the Unix socket {} cannot be connected to ({}); is the server running?",
-            escape_text(&path, 200),
-            self.error
-        )
-    }
-}
-
-impl StdError for FileNotReached {}
-
-impl From<FileNotReached> for Error {
-    fn from(error: FileNotReached) -> Self {
-        Self::Io(io::Error::new(error.error.kind(), error))
     }
 }
 
@@ -318,27 +209,11 @@ impl Transport for Connection {
 
     fn is_open(&mut self) -> bool {
         self.connecting = None;
-        is_quiet(&self.socket.0)
+        self.socket.0.is_quiet()
     }
 }
 
 mcp_application::opaque_debug!(Connection);
-
-/// Whether an idle connection is open, and the server has sent nothing unrequested.
-#[cfg(unix)]
-fn is_quiet(socket: &Socket) -> bool {
-    use std::os::fd::AsFd;
-
-    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-
-    poll(&mut [PollFd::new(socket.as_fd(), PollFlags::POLLIN)], PollTimeout::ZERO) == Ok(0)
-}
-
-#[cfg(not(unix))]
-fn is_quiet(Socket::Tcp(stream): &Socket) -> bool {
-    let peeked = stream.set_nonblocking(true).and_then(|()| stream.peek(&mut [0]));
-    stream.set_nonblocking(false).is_ok() && peeked.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
-}
 
 /// Sets a timeout, rounded up to whole seconds: most calls then find it set already.
 fn set_timeout(
@@ -353,10 +228,6 @@ fn set_timeout(
         *set = wanted;
     }
     Ok(())
-}
-
-fn is_timeout(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock)
 }
 
 /// Buffers with output that is held back: the first `held` bytes of the output are used.

@@ -17,7 +17,8 @@ use ureq::unversioned::resolver::Resolver;
 use ureq::{Agent, Proxy, ProxyProtocol};
 
 use super::address_cache::{AddressCache, NoLookup};
-use super::connection::{UnixSocket, connector};
+use super::connection::connector;
+use super::local_server::LocalServer;
 use super::roots::Roots;
 
 /// The maximum number of bytes in the head of a response (HT12).
@@ -69,7 +70,8 @@ enum Route {
     FromEnv,
     Direct,
     Proxy(Proxy),
-    UnixSocket(UnixSocket),
+    /// To a server of this machine.
+    Local(LocalServer),
 }
 
 impl HttpOptions {
@@ -152,7 +154,7 @@ impl HttpOptions {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn unix_socket(&mut self, path: impl Into<PathBuf>) {
-        self.route = Route::UnixSocket(UnixSocket { path: path.into(), start: None });
+        self.route = Route::Local(LocalServer::unix_socket(path.into(), None));
     }
 
     /// As [`HttpOptions::unix_socket`], for a server that is started on demand. When nothing accepts connections at the
@@ -177,12 +179,12 @@ impl HttpOptions {
         path: impl Into<PathBuf>,
         start: impl Fn() -> std::io::Result<()> + Send + Sync + 'static,
     ) {
-        self.route = Route::UnixSocket(UnixSocket { path: path.into(), start: Some(Arc::new(start)) });
+        self.route = Route::Local(LocalServer::unix_socket(path.into(), Some(Arc::new(start))));
     }
 
-    /// The same options for a server that is not reached over the Unix socket, if one is set.
+    /// The same options for a server that is not the one of this machine, if one is set.
     pub(super) fn over_network(mut self) -> Self {
-        if let Route::UnixSocket(_) = self.route {
+        if let Route::Local(_) = self.route {
             self.route = Route::FromEnv;
         }
         self
@@ -212,7 +214,7 @@ impl HttpOptions {
     fn fixed_proxy(&self) -> Option<&Proxy> {
         match &self.route {
             Route::Proxy(proxy) => Some(proxy),
-            Route::FromEnv | Route::Direct | Route::UnixSocket(_) => None,
+            Route::FromEnv | Route::Direct | Route::Local(_) => None,
         }
     }
 
@@ -226,12 +228,12 @@ impl HttpOptions {
     /// An agent whose connections go to the server. Only with `has_tls`, they may use TLS.
     pub(super) fn agent(&self, cache: &AddressCache, has_tls: bool) -> Agent {
         match &self.route {
-            Route::UnixSocket(socket) => self.agent_with(NoLookup, Some(socket.clone()), has_tls),
+            Route::Local(server) => self.agent_with(NoLookup, Some(server.clone()), has_tls),
             Route::FromEnv | Route::Direct | Route::Proxy(_) => self.agent_with(cache.clone(), None, has_tls),
         }
     }
 
-    pub(super) fn agent_with(&self, resolver: impl Resolver, unix_socket: Option<UnixSocket>, has_tls: bool) -> Agent {
+    pub(super) fn agent_with(&self, resolver: impl Resolver, local: Option<LocalServer>, has_tls: bool) -> Agent {
         let roots = if has_tls { self.roots.certificates() } else { RootCerts::Specific(Arc::default()) };
         let tls = TlsConfig::builder()
             .unversioned_rustls_crypto_provider(Arc::new(default_provider()))
@@ -261,7 +263,7 @@ impl HttpOptions {
             .timeout_recv_response(None)
             .timeout_recv_body(None)
             .build();
-        Agent::with_parts(config, connector(unix_socket), resolver)
+        Agent::with_parts(config, connector(local), resolver)
     }
 }
 
@@ -278,7 +280,7 @@ impl fmt::Debug for Route {
             Self::FromEnv => "as the environment sets it",
             Self::Direct => "direct",
             Self::Proxy(_) => "through a proxy",
-            Self::UnixSocket(_) => "over a Unix socket",
+            Self::Local(_) => "to a server of this machine",
         })
     }
 }

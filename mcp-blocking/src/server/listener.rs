@@ -1,8 +1,6 @@
 //! Accepts the connections of a server over HTTP, until its driver has ended.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
-#[cfg(unix)]
-use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -11,6 +9,7 @@ use std::{io, thread};
 use mcp_application::may_accept_later;
 use mcp_proto::server::PeerKey;
 
+use crate::platform::{LocalListener, Wakeable, Waker};
 use crate::socket::Socket;
 
 /// How long the thread that accepts connections is woken after the driver has ended.
@@ -20,7 +19,7 @@ const CONNECT_TIME: Duration = Duration::from_secs(1);
 /// The pause before another such connection.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// A socket that listens for the connections of clients: a [`TcpListener`], or on Unix a [`UnixListener`].
+/// A socket that listens for the connections of clients: a [`TcpListener`], or on Unix a `UnixListener`.
 ///
 /// All clients of a Unix socket count as one peer when connections and sessions are distributed among peers. Which users
 /// can connect is decided by the permissions of its file. A web page cannot connect to it, and the rule for `Host` is the
@@ -46,8 +45,7 @@ pub struct Listener(Kind);
 #[derive(Debug)]
 enum Kind {
     Tcp(TcpListener),
-    #[cfg(unix)]
-    Unix(UnixListener),
+    Local(LocalListener),
 }
 
 impl From<TcpListener> for Listener {
@@ -56,10 +54,9 @@ impl From<TcpListener> for Listener {
     }
 }
 
-#[cfg(unix)]
-impl From<UnixListener> for Listener {
-    fn from(listener: UnixListener) -> Self {
-        Self(Kind::Unix(listener))
+impl From<LocalListener> for Listener {
+    fn from(listener: LocalListener) -> Self {
+        Self(Kind::Local(listener))
     }
 }
 
@@ -73,12 +70,7 @@ pub(crate) struct Accepting {
 #[derive(Debug)]
 enum Accepts {
     Tcp(TcpListener),
-    /// The other end of `closed` belongs to the [`Closer`].
-    #[cfg(unix)]
-    Unix {
-        listener: UnixListener,
-        closed: UnixStream,
-    },
+    Local(Wakeable),
 }
 
 /// Ends [`Accepting::accept_all`] when it is dropped. It belongs to the thread of the driver, so that the loop ends with
@@ -94,9 +86,8 @@ pub(crate) struct Closer {
 enum Wakes {
     /// By a connection to this address.
     Connection(SocketAddr),
-    /// Dropping this wakes it.
-    #[cfg(unix)]
-    End { _stream: UnixStream },
+    /// By dropping this.
+    End { _waker: Waker },
 }
 
 #[derive(Debug, Default)]
@@ -110,19 +101,18 @@ struct Shared {
 
 impl Accepting {
     /// Returns the loop, and a function that makes its closer on the thread of the driver.
-    pub(crate) fn new(Listener(kind): Listener) -> io::Result<(Self, impl FnOnce() -> Closer + Send + 'static)> {
+    pub(crate) fn new(
+        Listener(kind): Listener,
+    ) -> io::Result<(Self, impl FnOnce() -> Closer + Send + 'static)> {
         let (socket, wakes) = match kind {
             Kind::Tcp(listener) => {
                 listener.set_nonblocking(false)?;
                 let address = reachable(listener.local_addr()?);
                 (Accepts::Tcp(listener), Wakes::Connection(address))
             }
-            #[cfg(unix)]
-            Kind::Unix(listener) => {
-                // The file of the socket may be removed, so that no connection could wake the loop.
-                listener.set_nonblocking(true)?;
-                let (closed, end) = UnixStream::pair()?;
-                (Accepts::Unix { listener, closed }, Wakes::End { _stream: end })
+            Kind::Local(listener) => {
+                let (wakeable, waker) = Wakeable::new(listener)?;
+                (Accepts::Local(wakeable), Wakes::End { _waker: waker })
             }
         };
         let shared = Arc::<Shared>::default();
@@ -158,34 +148,10 @@ impl Accepts {
                 let (stream, peer) = listener.accept()?;
                 Ok(Some((Socket::Tcp(stream), PeerKey::from(peer.ip()))))
             }
-            #[cfg(unix)]
-            Self::Unix { listener, closed } => {
-                wait_for_input(listener, closed)?;
-                match listener.accept() {
-                    Ok((stream, _)) => {
-                        // On some systems, it is as the listener is.
-                        stream.set_nonblocking(false)?;
-                        Ok(Some((Socket::Unix(stream), PeerKey::new(b"unix"))))
-                    }
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
-                    Err(error) => Err(error),
-                }
+            Self::Local(wakeable) => {
+                Ok(wakeable.accept()?.map(|stream| (Socket::Local(stream), PeerKey::new(b"unix"))))
             }
         }
-    }
-}
-
-/// Waits until one of the two has something to read.
-#[cfg(unix)]
-fn wait_for_input(listener: &UnixListener, closed: &UnixStream) -> io::Result<()> {
-    use std::os::fd::AsFd;
-
-    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-
-    let mut polled = [listener.as_fd(), closed.as_fd()].map(|socket| PollFd::new(socket, PollFlags::POLLIN));
-    match poll(&mut polled, PollTimeout::NONE) {
-        Ok(_) | Err(nix::errno::Errno::EINTR) => Ok(()),
-        Err(error) => Err(error.into()),
     }
 }
 
@@ -203,7 +169,6 @@ impl Drop for Closer {
         self.shared.is_closed.store(true, Ordering::Release);
         let address = match &self.wakes {
             Wakes::Connection(address) => address,
-            #[cfg(unix)]
             Wakes::End { .. } => return,
         };
         let until = Instant::now() + WAKE_TIME;
@@ -258,11 +223,11 @@ mod tests {
     #[test]
     fn a_loop_on_a_unix_socket_ends_with_its_closer_although_the_file_is_gone() {
         let path = std::env::temp_dir().join(format!("mcp-blocking-{}.sock", std::process::id()));
-        let (listener, closer) = Accepting::new(UnixListener::bind(&path).unwrap().into()).unwrap();
+        let (listener, closer) = Accepting::new(LocalListener::bind(&path).unwrap().into()).unwrap();
         let (closer, (sender, served)) = (closer(), std::sync::mpsc::channel());
         let accepting = thread::spawn(move || listener.accept_all(|socket, _| sender.send(socket).unwrap()));
-        drop(UnixStream::connect(&path).unwrap());
-        assert!(matches!(served.recv().unwrap(), Socket::Unix(_)));
+        drop(crate::platform::connect(&path, None).unwrap());
+        assert!(matches!(served.recv().unwrap(), Socket::Local(_)));
         std::fs::remove_file(path).unwrap();
         assert!(!accepting.is_finished());
         drop(closer);
