@@ -187,6 +187,7 @@
 // | `backpressure` | stops the readers while the machine accepts no input |
 // | `bounded` | a queue with a bound in bytes |
 // | `socket` | a connected socket |
+// | `private_port` | a port for programs that have read the same private file |
 // | `platform` | what differs between operating systems |
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -204,6 +205,7 @@ mod link;
 mod log_level;
 mod pipe;
 mod platform;
+mod private_port;
 mod proxy;
 mod response_slot;
 mod router;
@@ -231,6 +233,7 @@ pub use mcp_intermediary::Observer;
 pub use mcp_model as model;
 pub use mcp_proto as proto;
 pub use pipe::{PipeReader, PipeWriter, pipe};
+pub use private_port::PrivatePort;
 pub use proxy::{Proxy, Stopper};
 pub use router::{Router, SharedRouter, TaskContext};
 pub use server::{HttpService, Incoming, Listener, Server, ServerPublisher, ServerStopper, Service, StreamService};

@@ -321,7 +321,8 @@ impl HttpService {
         ServerPublisher::of_unserved(Commands::to(self.inbox.clone()), &self.config)
     }
 
-    /// Serves the connections of this socket, a [`TcpListener`](std::net::TcpListener) or on Unix a `UnixListener`, until
+    /// Serves the connections of this socket, a [`TcpListener`](std::net::TcpListener), on Unix a `UnixListener`, or a
+    /// [`PrivatePort`](crate::PrivatePort), until
     /// [`ServerStopper::stop`] stops the server. The endpoint is
     /// [`HttpConfig::path`], by default `/mcp`.
     ///

@@ -10,8 +10,8 @@ use mcp_proto::escape_text;
 use ureq::unversioned::transport::NextTimeout;
 use ureq::{Error, Timeout};
 
-use crate::platform;
 use crate::socket::{Socket, is_timeout};
+use crate::{platform, private_port};
 
 /// Connects to the server with this file, until this moment. The error is of the kind [`io::ErrorKind::NotFound`] or
 /// [`io::ErrorKind::ConnectionRefused`] if there is no such server.
@@ -33,6 +33,11 @@ impl LocalServer {
     pub(super) fn unix_socket(path: PathBuf, start: Option<Start>) -> Self {
         let connect: Connect = |path, deadline| platform::connect(path, deadline).map(Socket::Local);
         Self { kind: "Unix socket", path, connect, start }
+    }
+
+    /// The server whose port this file names.
+    pub(super) fn private_port(path: PathBuf, start: Start) -> Self {
+        Self { kind: "private port of", path, connect: private_port::connect, start: Some(start) }
     }
 
     /// Connects to the server. If there is none, it is started, and connected to once more.

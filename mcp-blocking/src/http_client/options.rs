@@ -182,6 +182,21 @@ impl HttpOptions {
         self.route = Route::Local(LocalServer::unix_socket(path.into(), Some(Arc::new(start))));
     }
 
+    /// Reaches the server by HTTP/1.1 at the [`PrivatePort`](crate::PrivatePort) of this file, whatever the host and port of its
+    /// URL are: use `http://localhost/mcp`. Authorization servers are reached over the network.
+    ///
+    /// When there is no file, when it names no port, or when the program at this port does not prove that it knows the file,
+    /// `start` is called, on the thread of the request that needs the connection, and then it is connected to once more. Several
+    /// threads may call it at the same time. It must itself find out whether a server runs that is only busy. It should return
+    /// within the time that a connection may take, since it is not interrupted.
+    pub fn private_port_of(
+        &mut self,
+        file: impl Into<PathBuf>,
+        start: impl Fn() -> std::io::Result<()> + Send + Sync + 'static,
+    ) {
+        self.route = Route::Local(LocalServer::private_port(file.into(), Arc::new(start)));
+    }
+
     /// The same options for a server that is not the one of this machine, if one is set.
     pub(super) fn over_network(mut self) -> Self {
         if let Route::Local(_) = self.route {

@@ -11,7 +11,7 @@ use mcp_proto::server::PeerKey;
 
 use super::authenticate::Authenticate;
 use super::connection::{Connection, Destination, Shared, close, refuse_at_once};
-use super::listener::Accepting;
+use super::listener::{Accepting, Opening};
 use crate::clock;
 use crate::socket::Socket;
 
@@ -45,7 +45,8 @@ impl HttpConnections {
 
     /// Serves connections until the driver has ended, or no more can be accepted.
     pub(crate) fn serve(&self, listener: Accepting) -> io::Result<()> {
-        listener.accept_all(|socket, peer| self.admit(Arc::new(socket), peer))
+        let opening = listener.opening.clone();
+        listener.accept_all(|socket, peer| self.admit(Arc::new(socket), peer, &opening))
     }
 
     /// Returns a closure that finds out whether no connection is open.
@@ -62,7 +63,7 @@ impl HttpConnections {
         }
     }
 
-    fn admit(&self, socket: Arc<Socket>, peer: PeerKey) {
+    fn admit(&self, socket: Arc<Socket>, peer: PeerKey, opening: &Opening) {
         let (slot, is_served) = match self.connections.admit(&peer, Arc::clone(&socket)) {
             Admitted::Served { slot, evicted } => {
                 if let Some(evicted) = evicted {
@@ -73,6 +74,9 @@ impl HttpConnections {
             Admitted::Refused(slot) => (slot, false),
             Admitted::RefusedAtOnce => {
                 log::warn!("there are too many connections; another one was refused");
+                if opening.is_needed() {
+                    return;
+                }
                 let _ = socket.set_nonblocking(true).and_then(|()| refuse_at_once(&socket));
                 return;
             }
@@ -80,9 +84,9 @@ impl HttpConnections {
         if !is_served {
             log::warn!("all connections are in use; another one was refused");
         }
-        let (stack, shared) = (self.shared.authenticate.stack(), self.shared.clone());
+        let (stack, shared, opening) = (self.shared.authenticate.stack(), self.shared.clone(), opening.clone());
         let spawned = thread::Builder::new().name("mcp-connection".to_owned()).stack_size(stack).spawn(move || {
-            let connection = Connection::new(socket, slot, peer, shared);
+            let connection = opening.open(&socket).and_then(|()| Connection::new(socket, slot, peer, shared));
             let run = if is_served { Connection::run } else { Connection::refuse_all };
             if let Err(error) = connection.and_then(run) {
                 log::debug!("a connection ended: {error}");
@@ -96,7 +100,45 @@ impl HttpConnections {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
+    use std::net::{TcpListener, TcpStream};
+
     use super::*;
+    use crate::PrivatePort;
+
+    #[test]
+    fn beyond_all_limits_a_connection_is_answered_if_it_needs_no_proof() {
+        let listen = || TcpListener::bind("127.0.0.1:0").unwrap();
+        let pair = || {
+            let listener = listen();
+            let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            (client, Arc::new(Socket::from(listener.accept().unwrap().0)))
+        };
+        for (listener, expected) in [(listen().into(), "HTTP/1.1 503"), (PrivatePort::bind().unwrap().into(), "")] {
+            let opening = Accepting::new(listener).unwrap().0.opening.clone();
+            let route = |_: &Parts| unreachable!("there is no request");
+            let connections =
+                HttpConnections::new(1, ConnectionTimeouts::default(), Authenticate::default(), route, Arc::default());
+            let peer = PeerKey::new(&[1]);
+            let mut slots = Vec::new();
+            for _ in 0..=MAX_REFUSED {
+                let (_, other) = pair();
+                match connections.connections.admit(&peer, other) {
+                    Admitted::Served { slot, .. } => {
+                        slot.set_used();
+                        slots.push(slot);
+                    }
+                    Admitted::Refused(slot) => slots.push(slot),
+                    Admitted::RefusedAtOnce => panic!("there is room"),
+                }
+            }
+            let (mut client, socket) = pair();
+            connections.admit(socket, peer, &opening);
+            let mut received = String::new();
+            client.read_to_string(&mut received).unwrap();
+            assert!(received.starts_with(expected) && received.is_empty() == expected.is_empty(), "{received}");
+        }
+    }
 
     #[test]
     fn the_end_waits_for_a_response_that_is_being_written() {

@@ -4,12 +4,13 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use std::{io, thread};
+use std::{fmt, io, thread};
 
 use mcp_application::may_accept_later;
 use mcp_proto::server::PeerKey;
 
 use crate::platform::{LocalListener, Wakeable, Waker};
+use crate::private_port::PrivatePort;
 use crate::socket::Socket;
 
 /// How long the thread that accepts connections is woken after the driver has ended.
@@ -19,7 +20,7 @@ const CONNECT_TIME: Duration = Duration::from_secs(1);
 /// The pause before another such connection.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// A socket that listens for the connections of clients: a [`TcpListener`], or on Unix a `UnixListener`.
+/// A socket that listens for the connections of clients: a [`TcpListener`], on Unix a `UnixListener`, or a [`PrivatePort`].
 ///
 /// All clients of a Unix socket count as one peer when connections and sessions are distributed among peers. Which users
 /// can connect is decided by the permissions of its file. A web page cannot connect to it, and the rule for `Host` is the
@@ -40,7 +41,10 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Debug)]
-pub struct Listener(Kind);
+pub struct Listener {
+    kind: Kind,
+    opening: Opening,
+}
 
 #[derive(Debug)]
 enum Kind {
@@ -50,13 +54,48 @@ enum Kind {
 
 impl From<TcpListener> for Listener {
     fn from(listener: TcpListener) -> Self {
-        Self(Kind::Tcp(listener))
+        Self { kind: Kind::Tcp(listener), opening: Opening::default() }
     }
 }
 
 impl From<LocalListener> for Listener {
     fn from(listener: LocalListener) -> Self {
-        Self(Kind::Local(listener))
+        Self { kind: Kind::Local(listener), opening: Opening::default() }
+    }
+}
+
+impl From<PrivatePort> for Listener {
+    fn from(port: PrivatePort) -> Self {
+        let PrivatePort { listener, known } = port;
+        Self { kind: Kind::Tcp(listener), opening: Opening(Some(Arc::new(move |socket| known.accept(socket)))) }
+    }
+}
+
+/// What happens on a connection before its first request is read.
+#[derive(Clone, Default)]
+pub(super) struct Opening(Option<Arc<Open>>);
+
+type Open = dyn Fn(&Socket) -> io::Result<()> + Send + Sync;
+
+impl Opening {
+    /// Whether nothing may be sent before.
+    pub(super) const fn is_needed(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Waits for it.
+    ///
+    /// # Errors
+    ///
+    /// The connection is to be closed without an answer.
+    pub(super) fn open(&self, socket: &Socket) -> io::Result<()> {
+        self.0.as_ref().map_or(Ok(()), |open| open(socket))
+    }
+}
+
+impl fmt::Debug for Opening {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.is_needed() { "Opening" } else { "None" })
     }
 }
 
@@ -64,6 +103,7 @@ impl From<LocalListener> for Listener {
 #[derive(Debug)]
 pub(crate) struct Accepting {
     socket: Accepts,
+    pub(super) opening: Opening,
     shared: Arc<Shared>,
 }
 
@@ -102,7 +142,7 @@ struct Shared {
 impl Accepting {
     /// Returns the loop, and a function that makes its closer on the thread of the driver.
     pub(crate) fn new(
-        Listener(kind): Listener,
+        Listener { kind, opening }: Listener,
     ) -> io::Result<(Self, impl FnOnce() -> Closer + Send + 'static)> {
         let (socket, wakes) = match kind {
             Kind::Tcp(listener) => {
@@ -116,7 +156,7 @@ impl Accepting {
             }
         };
         let shared = Arc::<Shared>::default();
-        Ok((Self { socket, shared: Arc::clone(&shared) }, move || Closer { wakes, shared }))
+        Ok((Self { socket, opening, shared: Arc::clone(&shared) }, move || Closer { wakes, shared }))
     }
 
     /// Accepts connections until the [`Closer`] is dropped, or no more can be accepted.
@@ -244,7 +284,8 @@ mod tests {
         let closer = Closer { wakes: Wakes::Connection(address), shared: Arc::clone(&shared) };
         let closing = thread::spawn(move || drop(closer));
         thread::sleep(PAUSE * 2);
-        let listener = Accepting { socket: Accepts::Tcp(TcpListener::bind(address).unwrap()), shared };
+        let socket = Accepts::Tcp(TcpListener::bind(address).unwrap());
+        let listener = Accepting { socket, opening: Opening::default(), shared };
         let accepting = thread::spawn(move || listener.accept_all(|_, _| panic!("nothing is served")));
         wait_until(|| accepting.is_finished() && closing.is_finished());
         accepting.join().unwrap().unwrap();

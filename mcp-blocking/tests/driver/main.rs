@@ -9,6 +9,7 @@ mod debug;
 mod examples;
 mod gateway;
 mod in_memory;
+mod private_port;
 mod router;
 mod running;
 mod server;
