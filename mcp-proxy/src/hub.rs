@@ -1,7 +1,7 @@
 //! `--shared`: all proxies with the same command use one process, the hub.
 //!
-//! The hub is this program again, as `mcp-proxy serve` on a Unix socket that only this user can use. The first proxy
-//! that needs the hub starts it. If the hub has crashed, a proxy that finds that nothing listens starts it again. A
+//! The hub is this program again, as `mcp-proxy serve` on a Unix socket that only this user can use, or at a private port. The
+//! first proxy that needs the hub starts it. If the hub has crashed, a proxy that finds that nothing listens starts it again. A
 //! lock decides which proxy does so. The hub ends when no proxy was connected for a while.
 //!
 //! Proxies of different versions have different hubs. If the program was replaced while a proxy runs, this proxy starts
@@ -10,7 +10,9 @@
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -18,13 +20,18 @@ use mcp_blocking::HttpOptions;
 use mcp_proto::escape_text;
 
 use crate::logging::LogOptions;
+use crate::platform::HubPlace;
+use crate::private_file::{self, Existing};
 
 /// The URL of the hub, for the sake of its path: the host is not looked up.
 pub(crate) const URL: &str = "http://localhost/mcp";
 
 /// The exit status of a program whose options are invalid.
-#[cfg(unix)]
 const INVALID_OPTIONS: i32 = 2;
+/// How long a hub may take until it listens.
+const START_TIME: Duration = Duration::from_secs(15);
+/// The pause before another look at whether it does.
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// The heading in the help for this.
 const HEADING: &str = "Options for a shared server";
@@ -50,7 +57,7 @@ pub(crate) struct SharedOptions {
 #[derive(Debug)]
 pub(crate) struct Hub {
     program: Program,
-    socket: PathBuf,
+    place: HubPlace,
     lock: PathBuf,
     arguments: Vec<OsString>,
     /// Where the hub and the server write their errors.
@@ -62,7 +69,7 @@ impl Hub {
     ///
     /// # Errors
     ///
-    /// There is no folder for its socket that is private.
+    /// There is no folder for its files that is private.
     pub(crate) fn new(
         shared: &SharedOptions,
         options: &[(&str, String)],
@@ -71,7 +78,7 @@ impl Hub {
     ) -> io::Result<Self> {
         let grace = shared.shared_grace.as_secs_f64().to_string();
         let mut arguments: Vec<OsString> =
-            ["serve", "--listen", "stdin", "--share", "all", "--leave-after", &grace].map(OsString::from).into();
+            ["serve", "--share", "all", "--leave-after", &grace].map(OsString::from).into();
         for (name, value) in options {
             arguments.extend([OsString::from(name), value.into()]);
         }
@@ -90,16 +97,17 @@ impl Hub {
         identity.push("--".into());
         identity.extend(arguments.iter().chain(command).cloned());
         let name = name_of(&identity);
+        let place = HubPlace::new(&name)?;
+        arguments.extend(["--listen".into(), place.option()]);
         if let Some(level) = log.level() {
             arguments.extend(["--log-level".into(), level.into()]);
         }
         arguments.push("--".into());
         arguments.extend(command.iter().cloned());
-        let place = private_folder(&name)?;
         Ok(Self {
             program: Program::of_this_process(),
-            socket: socket_in(&place, &name),
-            lock: place.join(format!("{name}.lock")),
+            lock: place.folder().join(format!("{name}.lock")),
+            place,
             arguments,
             log_file: log.log_file.clone(),
         })
@@ -107,55 +115,64 @@ impl Hub {
 
     /// Sets the options of the HTTP client that reaches the hub, and starts it when nothing listens.
     pub(crate) fn reach(self, options: &mut HttpOptions) {
-        let socket = self.socket.clone();
-        options.unix_socket_of(socket, move || self.start());
+        self.place.clone().reach(options, move || self.start());
     }
 
-    #[cfg(unix)]
     fn start(&self) -> io::Result<()> {
-        use std::os::fd::OwnedFd;
-        use std::os::unix::process::CommandExt;
-        use std::process::{Command, Stdio};
-        use std::thread;
-
-        use crate::private_file::{self, Existing};
-        use crate::socket_file::bind;
-
         let program = self.program.find()?;
-        let _lock = lock(&self.lock)?;
-        let (listener, file) = match bind(&self.socket) {
-            Ok(bound) => bound,
-            // Another proxy has started it.
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse => return Ok(()),
-            Err(error) => return Err(error),
-        };
+        let _lock = private_file::lock(&self.lock, HubPlace::PATIENCE)?;
         let errors = match &self.log_file {
             Some(path) => private_file::open(path, Existing::Append)?.into(),
             // A pipe to the editor would be kept open after the editor has ended.
             None => Stdio::null(),
         };
         let mut command = Command::new(program);
-        command.args(&self.arguments).stdin(OwnedFd::from(listener)).stdout(Stdio::null()).stderr(errors);
-        // A signal for the editor's group, such as that of Ctrl-C, does not reach it.
-        let mut hub = command.process_group(0).spawn()?;
-        file.keep();
-        log::info!("started the process that serves all proxies with this command");
+        command.args(&self.arguments).stdout(Stdio::null()).stderr(errors);
+        // Another proxy may have started it.
+        let Some(mut hub) = self.place.start(&mut command)? else { return Ok(()) };
+        self.wait_until_ready(&mut hub)?;
+        log::info!("started the process that serves all proxies with this command: {}", hub.id());
         // So that it does not remain as a zombie, should this proxy run for longer.
         thread::Builder::new().name("mcp-hub".to_owned()).spawn(move || match hub.wait() {
-            // The hub may be of another version than this process.
-            Ok(status) if status.code() == Some(INVALID_OPTIONS) => log::error!(
-                "the mcp-proxy that is installed now refuses the options of this one, so that no process can be shared; \
-                 restart the editor"
-            ),
-            Ok(status) => log::debug!("the process that serves all proxies with this command has ended: {status}"),
+            Ok(status) if is_refusal(status) => log::error!("{}", in_words(status)),
+            Ok(status) => log::debug!("{}", in_words(status)),
             Err(error) => log::debug!("cannot wait for the process that serves all proxies with this command: {error}"),
         })?;
         Ok(())
     }
 
-    #[cfg(not(unix))]
-    fn start(&self) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
+    /// Waits until the hub listens.
+    fn wait_until_ready(&self, hub: &mut Child) -> io::Result<()> {
+        let until = Instant::now() + START_TIME;
+        while !self.place.is_ready() {
+            if let Some(status) = hub.try_wait()? {
+                return Err(io::Error::other(format!("{}; with --log-file, its log says why", in_words(status))));
+            }
+            if Instant::now() >= until {
+                hub.kill()?;
+                hub.wait()?;
+                let text = "the process that serves all proxies with this command did not begin to listen";
+                return Err(io::Error::new(io::ErrorKind::TimedOut, text));
+            }
+            thread::sleep(PAUSE);
+        }
+        Ok(())
+    }
+}
+
+/// Whether a hub refused its options: it may be of another version than this process.
+fn is_refusal(status: ExitStatus) -> bool {
+    status.code() == Some(INVALID_OPTIONS)
+}
+
+/// How a hub has ended.
+fn in_words(status: ExitStatus) -> String {
+    if is_refusal(status) {
+        "the mcp-proxy that is installed now refuses the options of this one, so that no process can be shared; restart the \
+         editor"
+            .to_owned()
+    } else {
+        format!("the process that serves all proxies with this command has ended: {status}")
     }
 }
 
@@ -194,7 +211,9 @@ fn is_of_session(name: &str) -> bool {
         "WAYLAND_DISPLAY",
         "WINDOWID",
     ];
-    const PREFIXES: [&str; 15] = [
+    const PREFIXES: [&str; 17] = [
+        // The current folder of each drive, on Windows.
+        "=",
         "ALACRITTY_",
         "CLAUDE_CODE_",
         "CLAUDECODE",
@@ -209,6 +228,7 @@ fn is_of_session(name: &str) -> bool {
         "VSCODE_",
         "VTE_",
         "WEZTERM_",
+        "WT_",
         "XDG_SESSION_",
     ];
     NAMES.contains(&name) || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
@@ -254,82 +274,6 @@ impl Program {
     }
 }
 
-/// The path of the socket of a hub.
-fn socket_in(place: &Path, name: &str) -> PathBuf {
-    place.join(format!("{name}.sock"))
-}
-
-/// The folder for the sockets, which only this user can enter: the first in which the path of a socket with this name is
-/// short enough.
-#[cfg(unix)]
-fn private_folder(name: &str) -> io::Result<PathBuf> {
-    use std::fs::DirBuilder;
-    use std::os::unix::fs::{DirBuilderExt, MetadataExt};
-
-    use crate::socket_file::check_path;
-
-    let user = nix::unistd::geteuid().as_raw();
-    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute());
-    let shared = [std::env::temp_dir(), PathBuf::from("/tmp")].map(|shared| shared.join(format!("mcp-proxy-{user}")));
-    let folders = runtime.map(|runtime| runtime.join("mcp-proxy")).into_iter().chain(shared);
-    let mut too_long = String::new();
-    let mut fitting = folders.filter(|folder| match check_path(&socket_in(folder, name)) {
-        Ok(()) => true,
-        Err(text) => {
-            too_long = format!("{}: {text}", folder.display());
-            false
-        }
-    });
-    let Some(folder) = fitting.next() else {
-        drop(fitting);
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, too_long));
-    };
-    match DirBuilder::new().mode(0o700).create(&folder) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-        Ok(()) | Err(_) => {}
-    }
-    let found = folder.symlink_metadata()?;
-    if !found.is_dir() || found.uid() != user || found.mode().trailing_zeros() < 6 {
-        let text = format!("{} must be a folder that only you can enter (mode 0700)", folder.display());
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
-    }
-    Ok(folder)
-}
-
-#[cfg(not(unix))]
-fn private_folder(_: &str) -> io::Result<PathBuf> {
-    Err(io::Error::new(io::ErrorKind::Unsupported, "this system has no Unix sockets"))
-}
-
-/// Waits for the lock of a hub, which is released when the returned value is dropped.
-#[cfg(unix)]
-fn lock(path: &Path) -> io::Result<nix::fcntl::Flock<std::fs::File>> {
-    use std::time::Instant;
-
-    use nix::errno::Errno;
-    use nix::fcntl::{Flock, FlockArg};
-
-    use crate::private_file::{self, Existing};
-
-    /// Starting takes some milliseconds.
-    const PATIENCE: Duration = Duration::from_secs(5);
-    const PAUSE: Duration = Duration::from_millis(10);
-
-    let mut file = private_file::open(path, Existing::Append)?;
-    let until = Instant::now() + PATIENCE;
-    loop {
-        match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-            Ok(lock) => return Ok(lock),
-            Err((unlocked, Errno::EWOULDBLOCK)) if Instant::now() < until => file = unlocked,
-            Err((_, Errno::EWOULDBLOCK)) => {
-                return Err(io::Error::new(io::ErrorKind::TimedOut, format!("another proxy keeps {}", path.display())));
-            }
-            Err((_, error)) => return Err(error.into()),
-        }
-        std::thread::sleep(PAUSE);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -346,7 +290,7 @@ mod tests {
 
     #[test]
     fn variables_of_terminals_do_not_separate_proxies_and_all_others_do() {
-        for name in ["TERM", "SHLVL", "SSH_TTY", "TMUX_PANE", "VSCODE_PID", "_"] {
+        for name in ["TERM", "SHLVL", "SSH_TTY", "TMUX_PANE", "VSCODE_PID", "WT_SESSION", "=C:", "_"] {
             assert!(is_of_session(name), "{name}");
         }
         for name in ["API_KEY", "PATH", "HOME", "TERMINUS", "LANG", "XDG_CONFIG_HOME"] {

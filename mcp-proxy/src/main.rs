@@ -17,8 +17,6 @@ mod restrictions;
 mod secrets;
 mod sign_in;
 mod signals;
-#[cfg(unix)]
-mod socket_file;
 
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;

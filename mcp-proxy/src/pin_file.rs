@@ -3,10 +3,8 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::PathBuf;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use fs4::FileExt;
 use mcp_intermediary::relay::Pins;
 
 use crate::private_file;
@@ -15,8 +13,6 @@ use crate::private_file;
 const LIMIT: u64 = 64 << 20;
 /// How long another process may have the file locked, which takes it the time of one write.
 const LOCKED: Duration = Duration::from_secs(10);
-/// How long to wait until the lock is tried again, because a wait for a lock has no end.
-const RETRY: Duration = Duration::from_millis(20);
 
 /// The file with the pinned definitions of the tools of one server.
 #[derive(Debug)]
@@ -71,18 +67,7 @@ impl PinFile {
         mcp_platform::private_file::refuse_link(&self.path)?;
         let mut path = self.path.clone();
         path.as_mut_os_string().push(".lock");
-        let file = private_file::open_lock(&path)?;
-        let until = Instant::now() + LOCKED;
-        loop {
-            match FileExt::try_lock(&file) {
-                Ok(()) => return Ok(file),
-                Err(fs4::TryLockError::Error(error)) => return Err(error),
-                Err(fs4::TryLockError::WouldBlock) if Instant::now() >= until => {
-                    return Err(io::Error::other(format!("another process has locked {}", path.display())));
-                }
-                Err(fs4::TryLockError::WouldBlock) => thread::sleep(RETRY),
-            }
-        }
+        private_file::lock(&path, LOCKED)
     }
 
     fn read(&self) -> io::Result<Pins> {
@@ -95,7 +80,7 @@ impl PinFile {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
+    use std::{fs, thread};
 
     use super::*;
 

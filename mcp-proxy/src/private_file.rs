@@ -3,8 +3,14 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
 
+use fs4::FileExt;
 use mcp_platform::private_file;
+
+/// The pause before another attempt to lock a file, because a wait for a lock has no end.
+const RETRY: Duration = Duration::from_millis(10);
 
 /// What to do with a file that already exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,8 +72,29 @@ pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
 /// # Errors
 ///
 /// If the path is a symbolic link, or if the file cannot be opened or created.
-pub(crate) fn open_lock(path: &Path) -> io::Result<File> {
+fn open_lock(path: &Path) -> io::Result<File> {
     private_file::open(OpenOptions::new().create(true).write(true).truncate(false), path)
+}
+
+/// Locks this file until what is returned is dropped. While another process has locked it, waits this long.
+///
+/// # Errors
+///
+/// [`io::ErrorKind::TimedOut`] if another process has still locked it; as [`open_lock`].
+pub(crate) fn lock(path: &Path, patience: Duration) -> io::Result<File> {
+    let file = open_lock(path)?;
+    let until = Instant::now() + patience;
+    loop {
+        match FileExt::try_lock(&file) {
+            Ok(()) => return Ok(file),
+            Err(fs4::TryLockError::Error(error)) => return Err(error),
+            Err(fs4::TryLockError::WouldBlock) if Instant::now() >= until => {
+                let text = format!("another process has locked {}", path.display());
+                return Err(io::Error::new(io::ErrorKind::TimedOut, text));
+            }
+            Err(fs4::TryLockError::WouldBlock) => thread::sleep(RETRY),
+        }
+    }
 }
 
 #[cfg(all(test, unix))]

@@ -10,8 +10,6 @@ use std::{fs, iter};
 use clap::{CommandFactory, ValueEnum};
 use clap_complete::Shell;
 use clap_mangen::Man;
-#[cfg(unix)]
-use proxy::socket_file;
 use proxy::{args, environment, hub, logging, pin_file, platform, private_file, restrictions, secrets, sign_in};
 
 /// The command line of the binary, from its own source.
@@ -28,8 +26,6 @@ mod proxy {
     pub(crate) mod restrictions;
     pub(crate) mod secrets;
     pub(crate) mod sign_in;
-    #[cfg(unix)]
-    pub(crate) mod socket_file;
 }
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -12,6 +12,7 @@ use mcp_proto::client::HttpConfig;
 
 use super::{Network, Versions, seconds, versions};
 use crate::logging::LogOptions;
+use crate::platform::check_socket_path;
 use crate::restrictions::Restrictions;
 use crate::sign_in::options::{HEADING, SignInOptions};
 
@@ -233,6 +234,8 @@ pub(crate) enum Listen {
     Unix(PathBuf),
     /// On a socket that was passed as stdin.
     Stdin,
+    /// At a private port, whose file this is. Only proxies with `--shared` use it, so that the help does not name it.
+    Private(PathBuf),
 }
 
 impl FromStr for Listen {
@@ -246,9 +249,11 @@ impl FromStr for Listen {
             if path.is_empty() {
                 return Err("unix: needs a path".to_owned());
             }
-            #[cfg(unix)]
-            crate::socket_file::check_path(path.as_ref())?;
+            check_socket_path(path.as_ref())?;
             return Ok(Self::Unix(path.into()));
+        }
+        if let Some(path) = text.strip_prefix("private:") {
+            return Ok(Self::Private(path.into()));
         }
         let port = text.rsplit_once(':').map(|(_, port)| port.parse::<u16>());
         if matches!(port, Some(Ok(_))) {

@@ -2,6 +2,7 @@
 
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::path::Path;
 
 use mcp_blocking::Listener;
 use mcp_proto::escape_text;
@@ -9,20 +10,17 @@ use mcp_proto::server::Access;
 
 use crate::args::Args;
 use crate::args::serve::{Listen, ServeArgs};
-#[cfg(unix)]
-use crate::socket_file::{SocketFile, bind};
-
-/// Other systems have no such files.
-#[cfg(not(unix))]
-pub(crate) enum SocketFile {}
+use crate::platform::{
+    ListeningFile, LocalListening, inherited_local, inherited_tcp, listen_on_private_port, listen_on_unix_socket,
+};
 
 /// The hosts that name this machine.
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
 pub(super) struct Listening {
     pub(super) listener: Listener,
-    /// The file of a Unix socket that this program has made, which is removed when this is dropped.
-    pub(super) file: Option<SocketFile>,
+    /// The file by which clients find the socket, which is removed when this is dropped.
+    pub(super) file: Option<ListeningFile>,
     /// Which hosts and origins requests may have.
     pub(super) access: Access,
     place: Place,
@@ -30,8 +28,8 @@ pub(super) struct Listening {
 
 enum Place {
     Tcp(SocketAddr),
-    #[cfg(unix)]
-    Unix(String),
+    /// For programs of this machine, in words.
+    Local(String),
 }
 
 impl Listening {
@@ -46,18 +44,9 @@ impl Listening {
                 let bound = TcpListener::bind(address).and_then(|listener| Self::tcp(args, listener));
                 bound.map_err(|error| not_bound(address, &error))?
             }
-            #[cfg(unix)]
-            Listen::Unix(path) => {
-                let (listener, file) = bind(path).map_err(|error| not_bound(&path.to_string_lossy(), &error))?;
-                let place = Place::Unix(path.to_string_lossy().into_owned());
-                Self { listener: listener.into(), file: Some(file), access: access(args, None), place }
-            }
-            #[cfg(unix)]
-            Listen::Stdin => unix::inherited(args).map_err(|error| not_bound("stdin", &error))?,
-            #[cfg(not(unix))]
-            Listen::Unix(_) | Listen::Stdin => {
-                return Err(io::Error::new(ErrorKind::Unsupported, "--listen: this system has only addresses"));
-            }
+            Listen::Unix(path) => Self::at_file(args, path, listen_on_unix_socket)?,
+            Listen::Private(path) => Self::at_file(args, path, listen_on_private_port)?,
+            Listen::Stdin => Self::inherited(args).map_err(|error| not_bound("stdin", &error))?,
         };
         if let (Place::Tcp(address), false, false) = (&opened.place, has_tokens, args.allow_unauthenticated) {
             if !address.ip().is_loopback() {
@@ -68,6 +57,27 @@ impl Listening {
             }
         }
         Ok(opened)
+    }
+
+    fn at_file(
+        args: &ServeArgs,
+        path: &Path,
+        listen: impl FnOnce(&Path) -> io::Result<LocalListening>,
+    ) -> io::Result<Self> {
+        let opened = listen(path).map_err(|error| not_bound(&path.to_string_lossy(), &error))?;
+        Ok(Self::local(args, opened))
+    }
+
+    /// The listening socket that was passed as stdin, of TCP or of Unix.
+    fn inherited(args: &ServeArgs) -> io::Result<Self> {
+        match inherited_tcp()? {
+            Some(listener) => Self::tcp(args, listener),
+            None => Ok(Self::local(args, inherited_local()?)),
+        }
+    }
+
+    fn local(args: &ServeArgs, LocalListening { listener, file, place }: LocalListening) -> Self {
+        Self { listener, file, access: access(args, None), place: Place::Local(place) }
     }
 
     fn tcp(args: &ServeArgs, listener: TcpListener) -> io::Result<Self> {
@@ -90,14 +100,13 @@ impl Listening {
     pub(super) fn url(&self, path: &str) -> String {
         match &self.place {
             Place::Tcp(address) => format!("http://{address}{path}"),
-            #[cfg(unix)]
-            Place::Unix(socket) => format!("http://localhost{path} on the socket {}", escape_text(socket, 200)),
+            Place::Local(socket) => format!("http://localhost{path} on {}", escape_text(socket, 200)),
         }
     }
 }
 
-/// Without options, the hosts and origins are those of this machine. A Unix socket is reached by no web page, and who may
-/// connect to it is decided by the permissions of its file; clients send `Host: localhost`.
+/// Without options, the hosts and origins are those of this machine. A Unix socket and a private port are reached by no web page,
+/// and who may connect to them is decided by the permissions of their file; clients send `Host: localhost`.
 fn access(args: &ServeArgs, address: Option<IpAddr>) -> Access {
     let is_local = address.is_none_or(|address| address.is_loopback());
     let public = args.public_url.as_ref().and_then(|url| url.parse::<http::Uri>().ok()?.host().map(str::to_owned));
@@ -121,31 +130,4 @@ fn not_bound(place: &str, error: &io::Error) -> io::Error {
     ];
     let hint = hints.iter().find(|(kind, _)| *kind == error.kind()).map_or("", |(_, hint)| hint);
     io::Error::new(error.kind(), format!("cannot listen on {}: {error}{hint}", escape_text(place, 200)))
-}
-
-#[cfg(unix)]
-mod unix {
-    use std::io;
-    use std::net::TcpListener;
-    use std::os::fd::AsFd;
-    use std::os::unix::net::UnixListener;
-
-    use super::{Listening, Place, access};
-    use crate::args::serve::ServeArgs;
-
-    /// The listening socket that was passed as stdin, of TCP or of Unix.
-    pub(super) fn inherited(args: &ServeArgs) -> io::Result<Listening> {
-        let socket = io::stdin().as_fd().try_clone_to_owned()?;
-        let tcp = TcpListener::from(socket.try_clone()?);
-        if tcp.local_addr().is_ok() {
-            return Listening::tcp(args, tcp);
-        }
-        let listener = UnixListener::from(socket);
-        let address = listener
-            .local_addr()
-            .map_err(|error| io::Error::new(error.kind(), format!("stdin is no listening socket ({error})")))?;
-        let path = address.as_pathname().map(|path| path.to_string_lossy().into_owned());
-        let place = Place::Unix(path.unwrap_or_else(|| "of stdin".to_owned()));
-        Ok(Listening { listener: listener.into(), file: None, access: access(args, None), place })
-    }
 }

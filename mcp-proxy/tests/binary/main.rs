@@ -5,6 +5,7 @@
 mod editor;
 mod gateway;
 mod proxy;
+mod shared;
 
 #[path = "../../../mcp-blocking/tests/driver/authority.rs"]
 #[expect(dead_code, reason = "a part of it is used")]
