@@ -70,7 +70,7 @@ impl ProcessTree {
 
 #[cfg(test)]
 mod tests {
-    use std::io::{BufRead, BufReader, Read};
+    use std::io::{BufRead, BufReader, Read, Write};
     use std::process::{ChildStdout, Stdio};
     use std::sync::mpsc;
     use std::time::Duration;
@@ -98,7 +98,7 @@ mod tests {
             }
             Ok("started") => {
                 // The test harness may not have ended its line.
-                println!("\nready");
+                io::stdout().write_all(b"\nready\n").unwrap();
                 thread::sleep(Duration::from_secs(1000));
             }
             _ => {}
