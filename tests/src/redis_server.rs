@@ -79,7 +79,6 @@ impl RedisServer {
     }
 
     /// Stops the process of the server from running, or lets it continue: connections stay open.
-    #[cfg(unix)]
     pub fn signal(&self, signal: &str) {
         let id = self.child.as_ref().expect("a server").id().to_string();
         assert!(Command::new("kill").args([signal, &id]).status().expect("kill").success());

@@ -617,7 +617,11 @@ fn each_kind_of_error_of_a_connection_has_words() {
         assert_eq!(words_of(&io::Error::new(kind, "the words of the system")), [words; 2], "{kind:?}");
     }
     assert_eq!(words_of(&io::Error::other("something else")), ["something else"; 2]);
-    let unknown = io::Error::other("failed to lookup address information: Name or service not known");
+    let unknown = if cfg!(windows) {
+        io::Error::from_raw_os_error(11_001)
+    } else {
+        io::Error::other("failed to lookup address information: Name or service not known")
+    };
     assert_eq!(words_of(&unknown), [detail(&Failure::unknown_host()), detail(&Failure::unknown_host())]);
 }
 

@@ -269,7 +269,7 @@ fn failure(error: &ureq::Error, is_begun: Option<bool>, is_https: bool, proxy: O
 fn is_about_connecting(error: &io::Error) -> bool {
     use io::ErrorKind as E;
     matches!(error.kind(), E::ConnectionRefused | E::HostUnreachable | E::NetworkUnreachable | E::NetworkDown)
-        || error.to_string().starts_with("failed to lookup address information")
+        || Failure::connecting(error) == Failure::unknown_host()
 }
 
 /// The failure of a connection, with the proxy as its subject if there is one.
@@ -363,7 +363,10 @@ mod tests {
         assert!(matches!(failure(&io(ErrorKind::InvalidData), Some(true), false, None), Failure::Broken { .. }));
 
         let proxy = Proxy::new("http://user:secret@proxy.example:3128").unwrap();
-        let lookup = || io::Error::other("failed to lookup address information: x");
+        let lookup = || {
+            let unix = io::Error::other("failed to lookup address information: x");
+            if cfg!(windows) { io::Error::from_raw_os_error(11_001) } else { unix }
+        };
         for (error, expected) in [
             (E::HostNotFound, "cannot be reached: its name cannot be looked up; is it spelled right?".to_owned()),
             (refused(), format!("cannot be reached: {refusal}")),

@@ -247,7 +247,6 @@ mod tests {
             let Ok(socket) = TcpListener::bind(address) else { continue };
             let (listener, closer) = Accepting::new(socket.into()).unwrap();
             let closer = closer();
-            #[cfg_attr(not(unix), expect(irrefutable_let_patterns, reason = "there are no sockets of files"))]
             let Wakes::Connection(wakes) = &closer.wakes else { panic!("a socket of TCP") };
             assert!(!wakes.ip().is_unspecified(), "some systems connect to no unspecified address");
             let accepting = thread::spawn(move || listener.accept_all(|_, _| panic!("nothing is served")));

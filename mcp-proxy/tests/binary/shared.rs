@@ -91,12 +91,12 @@ fn kill(pid: u32) {
 
 /// Whether a hub listens. The file of a Unix socket stays.
 #[cfg(unix)]
-fn listens(file: Option<PathBuf>) -> bool {
+fn listens(file: Option<&PathBuf>) -> bool {
     file.is_some_and(|file| std::os::unix::net::UnixStream::connect(file).is_ok())
 }
 
 #[cfg(not(unix))]
-fn listens(file: Option<PathBuf>) -> bool {
+const fn listens(file: Option<&PathBuf>) -> bool {
     file.is_some()
 }
 
@@ -148,7 +148,7 @@ fn the_process_ends_a_while_after_the_last_editor_and_the_next_one_starts_anothe
     assert_eq!(pid(&mut second), Ok(server), "one is connected");
     second.end_input();
     assert!(second.wait().0.success());
-    wait_until(|| !listens(place.file()));
+    wait_until(|| !listens(place.file().as_ref()));
     assert_ne!(pid(&mut place.editor()), Ok(server));
     assert_eq!(place.hubs().len(), 2);
 }

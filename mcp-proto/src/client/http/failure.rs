@@ -3,6 +3,7 @@
 use std::io::{Error, ErrorKind};
 
 use crate::error::Failed;
+use crate::platform::is_unknown_host;
 use crate::text::escape_text;
 
 /// How an exchange failed, as the driver observed it.
@@ -194,13 +195,7 @@ fn in_words(error: &Error) -> String {
         E::ConnectionAborted | E::BrokenPipe | E::UnexpectedEof => "it closed the connection".to_owned(),
         E::HostUnreachable | E::NetworkUnreachable | E::NetworkDown => "there is no route to it".to_owned(),
         E::TimedOut | E::WouldBlock => "it was silent for too long".to_owned(),
-        _ => {
-            let text = error.to_string();
-            // The standard library has no `ErrorKind` for this error.
-            if text.starts_with("failed to lookup address information") {
-                return UNKNOWN_HOST.to_owned();
-            }
-            text
-        }
+        _ if is_unknown_host(error) => UNKNOWN_HOST.to_owned(),
+        _ => error.to_string(),
     }
 }

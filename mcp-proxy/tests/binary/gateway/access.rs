@@ -3,13 +3,10 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use mcp_testkit::http_exchange::{TestRequest, initialize};
-use mcp_testkit::messages::request;
 use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair};
 
-use super::serving::{
-    Asks, ENDED, SERVER, Serving, Session, before, command_with_address, folder, gateway, member, words,
-};
+use super::serving::{Asks, ENDED, SERVER, Serving, before, command_with_address, folder, gateway, member, words};
 use crate::editor::Proxy;
 
 fn opening() -> TestRequest {
@@ -314,6 +311,10 @@ fn an_address_of_the_network_needs_tokens_or_the_consent_of_a_person() {
 #[cfg(unix)]
 #[test]
 fn a_denied_tool_does_not_reach_the_server_and_a_changed_one_is_hidden() {
+    use mcp_testkit::messages::request;
+
+    use super::serving::Session;
+
     let call = |session: &Session<'_>, name: &str| {
         session.send(&request("3", "tools/call", &format!(r#"{{"name":"{name}"}}"#))).text()
     };

@@ -92,6 +92,7 @@ pub(crate) struct Serving {
     pub(crate) proxy: Proxy,
     pub(crate) raw: RawClient,
     /// What it has printed about the places at which it serves.
+    #[cfg_attr(windows, expect(dead_code, reason = "those tests have servers that are scripts of a shell"))]
     pub(crate) announced: String,
     /// What it has printed before.
     pub(crate) warnings: Vec<String>,

@@ -9,7 +9,6 @@ use mcp_proto::Json;
 use mcp_testkit::bad_answers::BAD_ANSWERS;
 use mcp_testkit::bad_handshakes::BAD_HANDSHAKES;
 use mcp_testkit::bad_lines::BAD_LINES;
-use mcp_testkit::http1::HttpMessage;
 use mcp_testkit::late_answers::{LATE_ANSWERS, PATIENCE};
 use mcp_testkit::loopback_server::{Connection, LoopbackServer, echo_server, mcp_server, two_endpoint_server};
 use mcp_testkit::messages::{INITIALIZED, event, initialize, initialize_result, request, result};
@@ -112,6 +111,8 @@ fn a_server_that_is_down_is_a_readable_error_and_is_used_once_it_is_up() {
 #[cfg(unix)]
 #[test]
 fn signals_end_it_in_good_order_and_a_second_one_at_once() {
+    use mcp_testkit::http1::HttpMessage;
+
     for signal in ["TERM", "INT", "HUP"] {
         let server = LoopbackServer::start(mcp_server(|_, connection| {
             connection.begin_events()?;

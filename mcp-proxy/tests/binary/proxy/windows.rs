@@ -1,5 +1,6 @@
 //! What is different on Windows: how programs are found and given their arguments, how processes end, and lines.
 
+use std::borrow::Cow;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -41,7 +42,7 @@ fn printed(command: Command) -> Vec<String> {
     let mut proxy = Proxy::spawn(command);
     proxy.end_input();
     proxy.wait();
-    let text = |line: String| Json::parse(line).ok().and_then(|word| word.as_string().map(|word| word.into_owned()));
+    let text = |line: String| Json::parse(line).ok().and_then(|word| word.as_string().map(Cow::into_owned));
     proxy.errors().into_iter().filter_map(text).collect()
 }
 
