@@ -239,7 +239,8 @@ class Blame:
 
 def built_for(tested: list[str]) -> list[str]:
     """The folders with mutants that are built with the tests of these packages."""
-    return PURE if set(tested) <= {*PURE, "fuzz", "tests"} else [*CRATES]
+    without_drivers = [*PURE, *(folder for folder in ("mcp-platform", "mcp-token-store") if folder in tested)]
+    return without_drivers if set(tested) <= {*without_drivers, "fuzz", "tests"} else [*CRATES]
 
 
 def write_other_modules(tree: Path, description: dict) -> None:
