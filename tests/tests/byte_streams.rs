@@ -1117,6 +1117,12 @@ fn pr_02_progress_is_sent_if_requested_and_only_while_it_grows() {
         stream.lines()[0],
         r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"t\u0041","progress":2.75}}"#
     );
+    let with_text = mcp_proto::server::Progress::new(3.0).total(4.0).message("three \"of\" four");
+    stream.machine.progress(&tickets[0], &with_text, stream.now);
+    assert_eq!(
+        stream.lines()[0],
+        r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"t\u0041","progress":3.0,"total":4.0,"message":"three \"of\" four"}}"#
+    );
     let ticket = tickets.remove(0);
     let key = ticket.key();
     stream.machine.respond(ticket, Ok(json("{}")), stream.now).unwrap();
