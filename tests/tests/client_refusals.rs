@@ -226,6 +226,20 @@ fn a16_a_session_lost_in_any_form_is_opened_again_once_and_the_message_is_sent_a
 }
 
 #[test]
+fn a_notification_that_the_lost_session_refuses_late_is_sent_in_the_next_one_at_once() {
+    let mut harness = HttpClientHarness::connected_client();
+    harness.machine.notify(Notification::new("notifications/x"), harness.now).unwrap();
+    let notification = harness.opened();
+    let (_, call) = harness.call("tools/call", "{}");
+    harness.reply(call.key, &Reply::status(404));
+    reopen(&mut harness, "session-2");
+    assert_eq!(harness.opened().method(), "tools/call");
+    harness.reply(notification.key, &Reply::status(404));
+    let again = harness.opened();
+    assert_eq!((again.body(), again.header("mcp-session-id")), (notification.body(), "session-2"));
+}
+
+#[test]
 fn a16_a_call_that_may_have_been_executed_is_not_sent_again() {
     let reply = Reply::status(500).content_type("text/plain").body("Error: session not found");
     for (method, params, is_repeated) in [("tools/call", r#"{"name":"pay"}"#, false), ("tools/list", "{}", true)] {
@@ -244,7 +258,9 @@ fn a16_a_call_that_may_have_been_executed_is_not_sent_again() {
 
 #[test]
 fn a16_a_refusal_that_is_about_the_message_does_not_cost_the_session() {
-    let forms: [fn(&Opened) -> Reply; 9] = [
+    let forms: [fn(&Opened) -> Reply; 10] = [
+        // It is the answer to another request.
+        |_| Reply::json(error("99", -32_001, "session not found")),
         // Nothing states that the request was not executed.
         |_| Reply::json(error("null", -32_603, "session not found")),
         |to| Reply::json(error(&to.id(), -32_602, "unknown session in arguments")).with_status(400),
@@ -271,10 +287,16 @@ fn a16_a_refusal_that_is_about_the_message_does_not_cost_the_session() {
     harness.reply(opened.key, &Reply::status(202));
     let opened = harness.opened();
     harness.reply(opened.key, &Reply::status(405));
-    let (call, opened) = harness.call("tools/call", "{}");
-    harness.reply(opened.key, &Reply::status(400).content_type("text/plain").body("Invalid session ID"));
-    assert!(harness.outcomes().contains_key(&call));
-    assert!(!harness.has_opened());
+    let forms: [fn(&Opened) -> Reply; 2] = [
+        |_| Reply::status(400).content_type("text/plain").body("Invalid session ID"),
+        |to| Reply::json(error(&to.id(), -32_001, "session not found")),
+    ];
+    for reply in forms {
+        let (call, opened) = harness.call("tools/call", "{}");
+        harness.reply(opened.key, &reply(&opened));
+        assert!(harness.outcomes().contains_key(&call));
+        assert!(!harness.has_opened());
+    }
 }
 
 #[test]
