@@ -359,6 +359,40 @@ fn er_08_a_modern_server_that_answered_too_late_is_probed_once_more() {
 }
 
 #[test]
+fn er_08_a_process_that_showed_no_era_is_asked_for_it_again() {
+    let mut stream = ClientStream::detecting_with(|_| {});
+    stream.pass(Duration::from_secs(10));
+    stream.lines();
+    stream.line(error("2", -32022, "no"));
+    assert_eq!(only_method(&mut stream), "server/discover");
+    stream.line(error("3", -32601, "no"));
+    assert!(matches!(&stream.events()[..], [.., Event::Unavailable { .. }]));
+    stream.machine.request(Call::new("tools/list"), stream.now).unwrap();
+    assert_eq!(only_method(&mut stream), "server/discover");
+}
+
+#[test]
+fn a_server_that_refuses_the_revision_that_it_names_has_stated_the_reason_with_the_last_refusal() {
+    let mut stream = ClientStream::detecting_with(|_| {});
+    let refuse = |stream: &mut ClientStream, id: &str, code: i64, message: &str| stream.line(error(id, code, message));
+    assert_eq!(only_method(&mut stream), "server/discover");
+    refuse(&mut stream, "1", -32601, "no such method");
+    assert_eq!(only_method(&mut stream), "initialize");
+    refuse(&mut stream, "2", -32602, "Unsupported protocol version");
+    assert_eq!(only_method(&mut stream), "initialize");
+    refuse(&mut stream, "3", -32602, "the capabilities are missing");
+    assert_eq!(only_method(&mut stream), "server/discover");
+    stream.line(result("4", &DISCOVERED.replace("2026-07-28", "2025-03-26")));
+    assert_eq!(only_method(&mut stream), "initialize");
+    refuse(&mut stream, "5", -32603, "the database is away");
+    let events = stream.events();
+    assert!(
+        matches!(&events[..], [.., Event::Unavailable { reason: Unavailable::Error(error), .. }] if error.code() == -32603),
+        "{events:?}"
+    );
+}
+
+#[test]
 fn er_06_a_server_that_exits_when_it_is_probed_is_started_again() {
     // The server exits at once, or after it has answered with an error.
     for answers in [false, true] {
