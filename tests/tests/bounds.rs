@@ -12,7 +12,7 @@ use mcp_proto::{
     Ticket, UsageError,
 };
 use mcp_testkit::byte_stream::{ClientStream, ServerStream};
-use mcp_testkit::http_client::{HttpClientHarness, Opened, Reply};
+use mcp_testkit::http_client::{HttpClientHarness, Opened, Reply, initialize_reply};
 use mcp_testkit::http_exchange::TestRequest;
 use mcp_testkit::http_server::HttpServerHarness;
 use mcp_testkit::messages::{INITIALIZED, event, initialize, initialize_result, request, result};
@@ -152,7 +152,7 @@ fn answers_that_break_off_leave_room_for_others() {
 fn the_stream_of_the_server_is_opened_again_if_an_event_found_no_room() {
     let mut harness = HttpClientHarness::client_with(|config, _| config.limits.held = HELD);
     let opened = harness.opened();
-    harness.reply(opened.key, &mcp_testkit::http_client::initialize_reply(&opened, "2025-11-25", Some("session-1")));
+    harness.reply(opened.key, &initialize_reply(&opened, "2025-11-25", Some("session-1")));
     let opened = harness.opened();
     harness.reply(opened.key, &Reply::status(202));
     let stream = harness.opened();
@@ -255,6 +255,29 @@ fn answers_that_a_server_over_http_does_not_take_are_bounded_in_sum() {
     // The others are errors, some of which wait for an exchange.
     assert_eq!(results, 4);
     assert!(errors > 40, "{errors}");
+}
+
+#[test]
+fn a_confirmation_that_was_refused_with_its_session_takes_no_room_from_answers() {
+    let mut harness = HttpClientHarness::client_with(|config, _| {
+        config.limits.held = HELD;
+        config.capabilities = Json::parse(r#"{"sampling":{}}"#).expect("JSON");
+    });
+    for status in [404, 202] {
+        let opening = harness.opened();
+        harness.reply(opening.key, &initialize_reply(&opening, "2025-11-25", Some("session")));
+        let confirmation = harness.opened();
+        assert_eq!(confirmation.body(), INITIALIZED);
+        harness.reply(confirmation.key, &Reply::status(status));
+    }
+    let stream = harness.opened();
+    harness.begin(stream.key, &Reply::events(event(&request("5", "sampling/createMessage", "{}"))));
+    let asked = harness.events().pop();
+    let Some(client::Event::Requested { ticket, .. }) = asked else { panic!("{asked:?}") };
+    // A single answer may be larger than the limit.
+    harness.machine.answer(ticket, Ok(text(2 * HELD)), harness.now);
+    let answer = harness.opened();
+    assert!(answer.body().contains(r#""result""#), "{}", &answer.body()[..200]);
 }
 
 #[test]

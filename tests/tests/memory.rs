@@ -314,6 +314,18 @@ fn client_over_http(account: &mut Account, ceiling: usize) {
             while harness.machine.poll_output().is_some() {}
         }
     });
+    let cache = 100_000;
+    account.flood("M3", "client over HTTP that caches: 5000 requests that fail", ceiling + cache, || {
+        let mut harness = HttpClientHarness::modern_client_with(|config, _| {
+            config.limits = limits();
+            config.cache = cache;
+        });
+        for number in 0..5000 {
+            let (_, opened) = harness.call("resources/read", &format!(r#"{{"uri":"a:/{number:04000}"}}"#));
+            harness.reply(opened.key, &Reply::status(500));
+            harness.events();
+        }
+    });
     let inputs: Vec<_> = (0..10_000).map(|key| format!(r#""{key}":{{"method":"roots/list"}}"#)).collect();
     let inputs = format!(r#"{{"resultType":"input_required","inputRequests":{{{}}}}}"#, inputs.join(","));
     let state = format!(r#"{{"resultType":"input_required","requestState":"{}"}}"#, "s".repeat(limits().message - 200));
