@@ -8,7 +8,7 @@ use mcp_proto::server::{
 };
 use mcp_proto::{Fault, InvalidLimit, Json, ProtocolVersion, UsageError};
 use mcp_testkit::http_exchange::{TestRequest, initialize};
-use mcp_testkit::http_server::HttpServerHarness;
+use mcp_testkit::http_server::{HttpServerHarness, nonce};
 use mcp_testkit::messages::{INITIALIZED, initialize_with, request};
 use proptest::prelude::*;
 
@@ -123,6 +123,21 @@ fn se_02_a_sealed_session_is_continued_only_for_its_principal_within_its_time_by
         assert_eq!(other.answer(&request).code(), status, "{why}");
         assert_eq!(other.server.sessions(), usize::from(status == 200), "{why}");
     }
+}
+
+#[test]
+fn the_random_bytes_of_a_session_whose_id_contains_its_state_are_no_id_of_it() {
+    let random = |server: &HttpServerHarness| -> String {
+        let bytes = *nonce(server.drawn).first_chunk().expect("16 bytes");
+        format!("{:032x}", u128::from_be_bytes(bytes))
+    };
+    let mut in_memory = HttpServerHarness::new();
+    assert_eq!(open(&mut in_memory, "2025-11-25", "{}"), random(&in_memory), "other ids consist of these bytes");
+    let mut server = instance(0);
+    let id = open(&mut server, "2025-11-25", "{}");
+    let bytes = random(&server);
+    assert_eq!(server.answer(&ping(&bytes)).code(), 404);
+    assert_eq!(server.answer(&ping(&id)).code(), 200);
 }
 
 #[test]
