@@ -27,6 +27,20 @@ fn a_url_has_one_reading_or_is_refused() {
 }
 
 #[test]
+fn a_server_on_this_machine_is_known_by_the_host_of_its_url() {
+    for (url, expected) in [
+        ("http://localhost:3000/mcp", true),
+        ("https://app.localhost/", true),
+        ("http://127.0.0.1/", true),
+        ("http://[::1]:8080/sse", true),
+        ("http://example.com/localhost", false),
+        ("http://[2001:db8::7]/", false),
+    ] {
+        assert_eq!(HttpConfig::new(url).expect(url).is_loopback(), expected, "{url}");
+    }
+}
+
+#[test]
 fn no_host_name_is_too_long_to_be_refused_in_good_order() {
     let long = format!("http://{}/", "x".repeat(70_000));
     assert!(matches!(HttpConfig::new(&long), Err(UsageError::Endpoint(_))));
