@@ -442,6 +442,7 @@ mod tests {
             r#"{"type":7}"#,
             r#"{"enum":[1,2]}"#,
             r#"{"oneOf":[{"const":1}]}"#,
+            r#"{"oneOf":[{"const":"a","title":1}]}"#,
             r#"{"anyOf":[{"type":"string"},{"type":"integer"}]}"#,
             r#"{"type":"array","items":{"type":"string"}}"#,
             r#"{"type":"string","type":"string"}"#,

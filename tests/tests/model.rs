@@ -11,8 +11,8 @@ use mcp_model::{
     ListToolsResult, LoggingLevel, LoggingMessageNotificationParams, Meta, Number, NumberKind, NumberSchema, Payload,
     PrimitiveSchemaDefinition, ProgressNotificationParams, ProgressToken, Prompt, PromptArgument, PromptMessage,
     PromptReference, ReadResourceResult, RequestedSchema, Resource, ResourceContents, ResourceLink, ResourceTemplate,
-    Role, Root, RootsCapability, SamplingMessage, SamplingMessageContentBlock, ServerCapabilities, StringSchema,
-    SubscriptionFilter, SubscriptionsAcknowledgedNotificationParams, SubscriptionsListenRequestParams,
+    Role, Root, RootsCapability, SamplingMessage, SamplingMessageContentBlock, ServerCapabilities, SkillResources,
+    StringSchema, SubscriptionFilter, SubscriptionsAcknowledgedNotificationParams, SubscriptionsListenRequestParams,
     SubscriptionsListenResult, Task, TaskMetadata, TaskStatus, TextContent, TextResourceContents, TitledItems,
     TitledMultiSelectEnumSchema, Tool, ToolAnnotations, ToolResultContent, ToolUseContent, ToolsCapability, Ttl,
 };
@@ -806,6 +806,8 @@ fn constructors_write_what_they_were_given() {
         (Ttl::from(60_000).to_json(), "60000"),
         (Ttl::Unlimited.to_json(), "null"),
         (Meta::new().with("k", 1).into(), r#"{"k":1}"#),
+        (InputResponses::new().with("sure", ElicitResult::decline()).into(), r#"{"sure":{"action":"decline"}}"#),
+        (SkillResources::Dynamic.to_json(), r#""dynamic""#),
         (
             SubscriptionFilter::new().resource("file:///a").resource("file:///b").task("t").into(),
             r#"{"resourceSubscriptions":["file:///a","file:///b"],"taskIds":["t"]}"#,
@@ -852,6 +854,10 @@ fn accessors_show_what_stands_in_the_text() {
     assert_eq!(block.as_text(), Some("a"));
     let block: ContentBlock = read(r#"{"type":"image","data":"","mimeType":"a/b"}"#);
     assert_eq!(block.as_text(), None);
+
+    let contents = ResourceContents::from(TextResourceContents::new("file:///a", "a"));
+    assert_eq!(contents.as_text(), Some("a"));
+    assert_eq!(ResourceContents::from(BlobResourceContents::from_bytes("file:///a", b"a")).as_text(), None);
 
     let one: SamplingMessage = read(r#"{"role":"user","content":{"type":"text","text":"a"}}"#);
     let two: SamplingMessage =
@@ -904,6 +910,30 @@ fn the_members_of_a_form_field_determine_its_kind() {
         r#"{"type":"array"}"# => Other;
         r#"{"type":"date"}"# => Other;
     }
+}
+
+#[test]
+fn the_reason_why_a_single_form_field_is_unreadable_names_the_member() {
+    for (text, path, expected) in [
+        (r#"{"type":7}"#, "type", "type: expected a string"),
+        ("7", "", "expected an object"),
+        (r#"{"type":"boolean","title":7}"#, "title", "title: expected a string"),
+    ] {
+        let error = PrimitiveSchemaDefinition::from_json(&Json::parse(text).unwrap()).unwrap_err();
+        assert_eq!((error.path(), error.to_string().as_str()), (path, expected), "{text}");
+    }
+}
+
+#[test]
+fn a_mode_of_another_type_does_not_make_a_question_a_form() {
+    let error = ElicitRequestParams::from_json(&Json::parse(r#"{"mode":7}"#).unwrap()).unwrap_err();
+    assert_eq!((error.path(), error.to_string().as_str()), ("mode", "mode: expected a string"));
+}
+
+#[test]
+fn the_schema_of_any_object_demands_an_object() {
+    let schema = schemars::SchemaGenerator::default().into_root_schema_for::<JsonObject>();
+    assert_eq!((&schema.as_value()["title"], &schema.as_value()["type"]), (&json!("JsonObject"), &json!("object")));
 }
 
 #[test]
