@@ -119,3 +119,51 @@ impl Store for MemoryStore {
         self.with(|shared| shared.locked.remove(&(key.to_owned(), lock)));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two stores that share their records and locks: one is in memory, the other one is whatever a box contains.
+    fn two() -> (MemoryStore, Box<dyn Store>) {
+        let memory = MemoryStore::new();
+        (memory.clone(), Box::new(memory))
+    }
+
+    #[test]
+    fn a_record_is_kept_until_it_is_replaced_or_erased() {
+        let (mut memory, mut boxed) = two();
+        assert_eq!((memory.load("5a").unwrap(), boxed.load("5a").unwrap()), (None, None));
+        memory.store("5a", b"first").unwrap();
+        boxed.store("5b", b"other").unwrap();
+        assert_eq!(boxed.load("5a").unwrap().as_deref(), Some(&b"first"[..]));
+        boxed.store("5a", b"second").unwrap();
+        assert_eq!(memory.load("5a").unwrap().as_deref(), Some(&b"second"[..]));
+        boxed.erase("5a").unwrap();
+        boxed.erase("5a").unwrap();
+        assert_eq!(memory.load("5a").unwrap(), None);
+        assert_eq!(memory.load("5b").unwrap().as_deref(), Some(&b"other"[..]));
+        memory.erase("5b").unwrap();
+        assert_eq!(boxed.load("5b").unwrap(), None);
+    }
+
+    #[test]
+    fn a_lock_is_taken_once_until_it_is_released() {
+        let (mut memory, mut boxed) = two();
+        assert!(memory.try_lock("5a", Lock::Record).unwrap());
+        assert!(!boxed.try_lock("5a", Lock::Record).unwrap());
+        assert!(boxed.try_lock("5a", Lock::SignIn).unwrap() && boxed.try_lock("5b", Lock::Record).unwrap());
+        memory.unlock("5a", Lock::Record);
+        assert!(boxed.try_lock("5a", Lock::Record).unwrap());
+        assert!(!memory.try_lock("5a", Lock::Record).unwrap());
+        boxed.unlock("5a", Lock::Record);
+        assert!(memory.try_lock("5a", Lock::Record).unwrap() && !memory.try_lock("5a", Lock::SignIn).unwrap());
+    }
+
+    #[test]
+    fn the_debug_form_of_a_store_has_its_name_and_no_record() {
+        let mut store = MemoryStore::new();
+        store.store("5a", b"secret").unwrap();
+        assert_eq!(format!("{store:?}"), "MemoryStore { .. }");
+    }
+}
