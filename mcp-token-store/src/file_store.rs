@@ -166,8 +166,27 @@ mod tests {
             assert_eq!(store.load("5a").unwrap(), None);
         }
         for key in ["", "../5a", "5a/..", "5a.json"] {
-            assert!(store.load(key).is_err() && store.store(key, b"").is_err(), "{key}");
+            let errors = [
+                store.load(key).map(drop),
+                store.store(key, b""),
+                store.erase(key),
+                store.try_lock(key, Lock::Record).map(drop),
+            ];
+            for error in errors {
+                assert_eq!(error.unwrap_err().kind(), io::ErrorKind::InvalidInput, "{key}");
+            }
         }
+    }
+
+    #[test]
+    fn nothing_of_a_record_that_was_not_stored_as_a_whole_is_in_the_next_one() {
+        let directory = Directory::new("partial");
+        let mut store = FileStore::new(&directory.0);
+        store.store("5a", b"earlier").unwrap();
+        fs::write(directory.0.join("5a.new"), "the beginning of a long record").unwrap();
+        assert_eq!(store.load("5a").unwrap().as_deref(), Some(&b"earlier"[..]));
+        store.store("5a", b"later").unwrap();
+        assert_eq!(store.load("5a").unwrap().as_deref(), Some(&b"later"[..]));
     }
 
     #[test]
@@ -212,6 +231,17 @@ mod tests {
                 && store.try_lock("66", Lock::Record).is_err()
         );
         assert_eq!(fs::read(&victim).unwrap(), b"untouched");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_directory_that_cannot_be_created_is_the_reason() {
+        let directory = Directory::new("missing");
+        std::os::unix::fs::symlink(directory.0.join("nowhere"), &directory.0).unwrap();
+        let mut store = FileStore::new(&directory.0);
+        assert_eq!(store.store("5a", b"x").unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(store.try_lock("5a", Lock::SignIn).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        fs::remove_file(&directory.0).unwrap();
     }
 
     #[cfg(unix)]
