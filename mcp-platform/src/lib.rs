@@ -55,3 +55,16 @@ pub fn is_reader_gone(error: &std::io::Error) -> bool {
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Error, ErrorKind};
+
+    use super::is_reader_gone;
+
+    #[test]
+    fn a_broken_pipe_states_that_the_reader_is_gone_and_a_full_disk_does_not() {
+        assert!(is_reader_gone(&Error::from(ErrorKind::BrokenPipe)));
+        assert!(!is_reader_gone(&Error::from(ErrorKind::StorageFull)));
+    }
+}

@@ -100,3 +100,67 @@ pub fn sync_directory(directory: &Path) -> io::Result<()> {
 pub fn set_blocking(file: &File) -> io::Result<()> {
     platform::set_blocking(file)
 }
+
+#[cfg(test)]
+#[cfg(unix)]
+mod tests {
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt;
+    use std::path::PathBuf;
+
+    use nix::fcntl::{FcntlArg, OFlag, fcntl};
+
+    use super::*;
+
+    struct Directory(PathBuf);
+
+    impl Directory {
+        fn new(name: &str) -> Self {
+            let path = std::env::temp_dir().join(format!("mcp-platform-{name}-{}", std::process::id()));
+            let _ = fs::remove_dir_all(&path);
+            create_directory(&path).unwrap();
+            Self(path)
+        }
+    }
+
+    impl Drop for Directory {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn what_others_may_read_becomes_private_and_what_is_private_stays_as_it_is() {
+        let directory = Directory::new("modes");
+        let path = directory.0.join("file");
+        fs::write(&path, "secret").unwrap();
+        for (before, after) in [(0o644, 0o600), (0o640, 0o600), (0o604, 0o600), (0o600, 0o600), (0o400, 0o400)] {
+            let file = open(OpenOptions::new().read(true), &path).unwrap();
+            file.set_permissions(Permissions::from_mode(before)).unwrap();
+            make_private(&file, &file.metadata().unwrap()).unwrap();
+            assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, after, "{before:o}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_not_there_replaces_nothing() {
+        let directory = Directory::new("replaced");
+        let (new, current) = (directory.0.join("new"), directory.0.join("current"));
+        fs::write(&current, "earlier").unwrap();
+        assert_eq!(replace(&new, &current).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(fs::read(&current).unwrap(), b"earlier");
+        fs::write(&new, "later").unwrap();
+        replace(&new, &current).unwrap();
+        assert_eq!((fs::read(&current).unwrap(), new.exists()), (b"later".to_vec(), false));
+    }
+
+    #[test]
+    fn a_file_does_not_block_until_it_is_told_to() {
+        let directory = Directory::new("blocking");
+        let file = open(OpenOptions::new().create(true).append(true), &directory.0.join("file")).unwrap();
+        let flags = || OFlag::from_bits_retain(fcntl(&file, FcntlArg::F_GETFL).unwrap());
+        assert!(flags().contains(OFlag::O_NONBLOCK | OFlag::O_APPEND));
+        set_blocking(&file).unwrap();
+        assert!(!flags().contains(OFlag::O_NONBLOCK) && flags().contains(OFlag::O_APPEND));
+    }
+}

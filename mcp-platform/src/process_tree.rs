@@ -136,6 +136,16 @@ mod tests {
         leader.wait().unwrap();
     }
 
+    /// Other systems have no signal that asks a process to end.
+    #[cfg(unix)]
+    #[test]
+    fn all_processes_of_a_tree_are_asked_to_end() {
+        let (mut leader, tree, output) = start();
+        assert!(tree.terminate());
+        wait_for_all(output);
+        leader.wait().unwrap();
+    }
+
     #[test]
     fn what_is_left_of_a_tree_is_killed_after_its_leader_has_ended() {
         let (mut leader, mut tree, output) = start();
