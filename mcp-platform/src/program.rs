@@ -175,6 +175,12 @@ mod tests {
     }
 
     #[test]
+    fn a_problem_with_a_program_asks_what_may_be_its_reason() {
+        assert!(Problem::NotFound.to_string().ends_with("is it installed and in PATH?"));
+        assert!(Problem::NotExecutable.to_string().ends_with("is it a program, and may you run it?"));
+    }
+
+    #[test]
     fn a_program_that_is_not_found_is_named_with_the_places_where_it_was_looked_for() {
         let not_found = Error::from(ErrorKind::NotFound);
         let text = not_started("npx", &not_found).to_string();
