@@ -12,20 +12,26 @@
 //!
 //! # Example: a server with all that it starts
 //!
+//! ```sh
+//! cargo add mcp-platform
+//! ```
+//!
 //! ```
 //! use std::process::Stdio;
 //!
 //! use mcp_platform::{ProcessTree, command};
 //!
-//! # fn main() -> std::io::Result<()> {
-//! let mut command = command("rustc");
-//! ProcessTree::lead(&mut command);
-//! let mut server = command.arg("-").stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
-//! let mut tree = ProcessTree::of(&server)?;
-//! tree.kill();
-//! server.wait()?;
-//! # Ok(())
-//! # }
+//! fn main() -> std::io::Result<()> {
+//!     // The compiler is a program that each machine with Cargo has.
+//!     let mut command = command("rustc");
+//!     ProcessTree::lead(&mut command);
+//!     let mut server = command.arg("-").stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+//!     let mut tree = ProcessTree::of(&server)?;
+//!     // It waits for its input; now it ends, and so does all that it has started.
+//!     tree.kill();
+//!     server.wait()?;
+//!     Ok(())
+//! }
 //! ```
 
 mod platform;
