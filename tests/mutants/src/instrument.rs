@@ -199,8 +199,11 @@ impl Writer<'_> {
         match rewrite {
             Rewrite::Twice(mutant) if self.is_live(*mutant) => {
                 let (condition, text) = (self.chosen(*mutant), &self.source[span.clone()]);
-                self.insert(*mutant, &format!("if {condition} {{ {text}; }} "));
+                // The arm of a `match` may have no braces.
+                let (start, end) = if text.ends_with(';') { ("", "") } else { ("{ ", " }") };
+                self.insert(*mutant, &format!("{start}if {condition} {{ {text}; }} "));
                 self.copy(span);
+                self.push(end);
             }
             Rewrite::Loop { first, last } if self.is_live(*first) || self.is_live(*last) => {
                 let number = |mutant: usize| if self.is_live(mutant) { self.first + mutant } else { 0 };

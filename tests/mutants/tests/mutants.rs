@@ -240,6 +240,11 @@ fn the_copy_chooses_at_run_time() {
              if !crate::mutant(3) { c.retain(|d| ((e) != crate::mutant(4))); } \
              g((if crate::mutant(5) { (h).clone() } else { h.take() })) }",
         ),
+        (
+            "fn f() { match a { A => b.push(c), _ => d } }",
+            "fn f() { if crate::mutant(1) { return (); } match a { A if !crate::mutant(2) => if !crate::mutant(3) { \
+             { if crate::mutant(4) { b.push(c); } b.push(c) } }, _ => d } }",
+        ),
     ];
     for (source, expected) in table {
         assert_eq!(instrumented(source), expected);
