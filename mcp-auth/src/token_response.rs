@@ -201,6 +201,10 @@ impl Body {
 
     /// Reads a form with a token or an error, in which each parameter occurs once.
     fn of_form(text: &[u8]) -> Option<Self> {
+        // Other JSON than an object is no form, whatever it contains.
+        if text.starts_with(b"[") || text.starts_with(b"\"") {
+            return None;
+        }
         let text = std::str::from_utf8(text).ok().filter(|text| !text.contains(char::is_whitespace))?;
         let get = |name| parameter(text, name).ok();
         let body = Self {
@@ -343,6 +347,13 @@ mod tests {
         ] {
             let parsed = TokenResponse::parse(StatusCode::from_u16(status).unwrap(), body.as_bytes());
             assert_eq!(parsed.map(|response| response.scheme), expected, "{status} {}", &body[..body.len().min(80)]);
+        }
+    }
+
+    #[test]
+    fn json_that_is_no_object_is_no_form_whatever_it_contains() {
+        for body in [r#"["x&access_token=a&x"]"#, r#" "x&access_token=a&x""#] {
+            assert!(TokenResponse::parse(StatusCode::OK, body.as_bytes()).is_err(), "{body}");
         }
     }
 
