@@ -86,7 +86,8 @@ pub fn find_program(program: impl AsRef<OsStr>, search: Option<&OsStr>, folder: 
         vec![folder.to_owned()]
     } else if let Some(search) = search {
         // An entry may be relative to the folder in which the program is started.
-        env::split_paths(search).map(|entry| folder.join(entry)).collect()
+        let counts = |entry: &PathBuf| platform::EMPTY_ENTRY_COUNTS || !entry.as_os_str().is_empty();
+        env::split_paths(search).filter(counts).map(|entry| folder.join(entry)).collect()
     } else {
         return Ok(program.into());
     };
@@ -155,7 +156,7 @@ mod tests {
         for (program, search, start, expected) in [
             (name, Some(folders.as_os_str()), &*other, Ok(())),
             (name, Some(last), above, Ok(())),
-            (name, Some(OsStr::new("")), folder, Ok(())),
+            (name, Some(OsStr::new("")), folder, if cfg!(unix) { Ok(()) } else { Err(Problem::NotFound) }),
             (name, Some(OsStr::new("no-such-folder")), folder, Err(Problem::NotFound)),
             (name, None, &other, Ok(())),
             (this.as_os_str(), Some(OsStr::new("no-such-folder")), &other, Ok(())),

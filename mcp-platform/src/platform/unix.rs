@@ -67,6 +67,9 @@ impl Tree {
     }
 }
 
+/// An empty entry of `PATH` is the folder in which the program is started.
+pub(crate) const EMPTY_ENTRY_COUNTS: bool = true;
+
 /// The system itself searches.
 pub(crate) const NEEDS_SEARCH: bool = false;
 

@@ -17,7 +17,7 @@ const CREATE_NEW_PROCESS_GROUP: u32 = 0x0000_0200;
 /// No window is opened for a program that needs a console.
 const CREATE_NO_WINDOW: u32 = 0x0800_0000;
 
-/// The owner of a file, whoever that is.
+/// The group `OWNER RIGHTS`, which is the owner of a file.
 const OWNER: &str = "*S-1-3-4";
 
 /// The errors of a write to a pipe whose other end is closed, besides `ERROR_BROKEN_PIPE`.
@@ -80,6 +80,10 @@ impl Tree {
         self.0 = None;
     }
 }
+
+/// `PATH` often has empty entries without meaning. The folder of a project, whose files others may have written, must not be
+/// searched because of one.
+pub(crate) const EMPTY_ENTRY_COUNTS: bool = false;
 
 /// The system itself would find only a file whose name ends in `.exe`.
 pub(crate) const NEEDS_SEARCH: bool = true;
