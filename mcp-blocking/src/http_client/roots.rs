@@ -59,14 +59,18 @@ fn of_system() -> &'static [CertificateDer<'static>] {
         if found.certs.is_empty() {
             log::info!("the operating system has no certificates of authorities; Mozilla's list is used");
         }
-        let mut system = found.certs;
         let is_replaced = ["SSL_CERT_FILE", "SSL_CERT_DIR"].into_iter().any(|name| env::var_os(name).is_some());
-        if !HAS_ALL_AUTHORITIES && !is_replaced {
-            system.extend_from_slice(TLS_SERVER_ROOT_CERTS);
-        }
-        system
+        completed(found.certs, HAS_ALL_AUTHORITIES || is_replaced)
     });
     if system.is_empty() { TLS_SERVER_ROOT_CERTS } else { system }
+}
+
+/// What was found, with Mozilla's list besides it unless these are all.
+fn completed(mut found: Vec<CertificateDer<'static>>, are_all: bool) -> Vec<CertificateDer<'static>> {
+    if !are_all {
+        found.extend_from_slice(TLS_SERVER_ROOT_CERTS);
+    }
+    found
 }
 
 #[cfg(test)]
@@ -74,10 +78,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_authorities_of_the_system_are_those_that_it_may_have_later_too() {
-        let system = of_system();
-        assert!(!system.is_empty());
-        let has_all = TLS_SERVER_ROOT_CERTS.iter().all(|authority| system.contains(authority));
-        assert!(has_all || HAS_ALL_AUTHORITIES || env::var_os("SSL_CERT_FILE").is_some());
+    fn mozillas_authorities_are_trusted_besides_a_store_that_may_lack_some() {
+        let own = CertificateDer::from(vec![1, 2, 3]);
+        assert_eq!(completed(vec![own.clone()], true), std::slice::from_ref(&own));
+        let all = completed(vec![own.clone()], false);
+        assert!(all.contains(&own) && TLS_SERVER_ROOT_CERTS.iter().all(|authority| all.contains(authority)));
     }
 }
