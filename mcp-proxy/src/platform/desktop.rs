@@ -19,8 +19,8 @@ pub(crate) fn shell(command: &str) -> Command {
     use std::os::windows::process::CommandExt;
 
     let mut shell = Command::new("cmd");
-    // As it is: `cmd` has rules of its own for quotes.
-    shell.arg("/D").arg("/C").raw_arg(command);
+    // `cmd` removes the outer quotes only, and has rules of its own for those within.
+    shell.args(["/D", "/S", "/C"]).raw_arg(format!("\"{command}\""));
     shell
 }
 

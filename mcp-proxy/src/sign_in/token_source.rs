@@ -60,10 +60,19 @@ fn run(command: &str, time: Duration) -> io::Result<String> {
     Ok(token.trim().to_owned())
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
 mod tests {
     use super::*;
 
+    #[test]
+    fn a_command_of_the_shell_of_each_system_prints_the_token() {
+        let time = Duration::from_secs(20);
+        assert_eq!(run("echo token-4711", time).unwrap(), "token-4711");
+        assert_eq!(run("echo \"a b\"&& exit 0", time).unwrap().trim_matches('"'), "a b");
+        assert!(run("exit 3", time).is_err());
+    }
+
+    #[cfg(unix)]
     #[test]
     fn a_command_prints_the_token_and_fails_without_showing_it() {
         let time = Duration::from_secs(10);
