@@ -42,7 +42,7 @@ mod program;
 pub use process_tree::{Leader, ProcessTree};
 pub use program::{Problem, command, command_in, find_program, not_started};
 
-/// Whether this error of a write states that nobody reads what is written any more.
+/// Whether a write has failed with this error because the reader has closed its end.
 ///
 /// # Example
 ///

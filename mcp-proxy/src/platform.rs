@@ -3,7 +3,7 @@
 //! | file | what differs |
 //! |---|---|
 //! | `desktop` | how a person sees a browser, and how a command of the shell is run |
-//! | `file_stamp` | what tells that a file has changed |
+//! | `file_stamp` | the identity of a file, by which a change is detected |
 //! | `local_server` | where a gateway for programs of this machine listens, and how a hub is started |
 //! | `signals` | how the process is asked to end |
 

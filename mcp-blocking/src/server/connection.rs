@@ -60,7 +60,7 @@ struct Answered {
     request: u64,
     driver: Arc<dyn Inbox<Arrived>>,
     is_11: bool,
-    /// How often the driver was told that the client has ended its sending side.
+    /// How often `Arrived::HalfClosed` was sent for this request.
     half_closed: u8,
 }
 

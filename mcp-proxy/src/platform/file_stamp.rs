@@ -1,4 +1,4 @@
-//! What tells two states of a file apart, besides its time and its length.
+//! The identity of a file, which shows a change besides its time and its length.
 
 use std::fs::Metadata;
 

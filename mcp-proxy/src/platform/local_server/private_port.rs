@@ -90,6 +90,7 @@ impl HubPlace {
     pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
     /// The place of the hub with this name: in the user's folder for data of this machine, which other users cannot enter.
+    /// From now on, no process that this one starts inherits its stdin, stdout and stderr by accident.
     ///
     /// # Errors
     ///
