@@ -11,6 +11,7 @@
 //! | `chunk` | the buffers for bodies |
 //! | `address_cache` | a cache of server addresses |
 //! | `connection` | connections |
+//! | `growing_buffers` | their buffers |
 //! | `local_server` | a server of this machine that is found by a file, and may be started |
 //! | `worker` | a thread that performs one exchange at a time |
 //! | `fetch` | requests whose responses are read in full: those of a sign-in |
@@ -19,6 +20,7 @@ mod address_cache;
 mod chunk;
 mod connection;
 pub(crate) mod fetch;
+mod growing_buffers;
 mod local_server;
 
 mod options;

@@ -13,11 +13,12 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use ureq::unversioned::transport::{
-    Buffers, ConnectProxyConnector, ConnectionDetails, Connector, Either, LazyBuffers, NextTimeout, RustlsConnector,
-    ShutdownHandle, Transport,
+    Buffers, ConnectProxyConnector, ConnectionDetails, Connector, Either, NextTimeout, RustlsConnector, ShutdownHandle,
+    Transport,
 };
 use ureq::{Error, Timeout};
 
+use super::growing_buffers::GrowingBuffers;
 use super::local_server::LocalServer;
 use crate::socket::{Socket, is_timeout};
 
@@ -46,7 +47,7 @@ impl<In: Transport> Connector<In> for SocketConnector {
             None => connect(&details.addrs, details.timeout)?.into(),
         };
         let config = details.config;
-        let buffers = LazyBuffers::new(config.input_buffer_size(), config.output_buffer_size());
+        let buffers = GrowingBuffers::new(config.input_buffer_size(), config.output_buffer_size());
         let mut connection = Connection::new(socket, buffers);
         connection.connecting = Connecting::within(details.timeout);
         let shutdown: Weak<Closing> = Arc::downgrade(&connection.socket);
@@ -94,7 +95,7 @@ impl ShutdownHandle for Closing {
 
 struct Connection {
     socket: Arc<Closing>,
-    buffers: Held,
+    buffers: GrowingBuffers,
     /// The timeout for writing the held output; `None` if there is none.
     held_for: Option<NextTimeout>,
     /// Whether something was written since a response was last awaited.
@@ -132,8 +133,7 @@ impl Connecting {
 }
 
 impl Connection {
-    fn new(socket: Socket, buffers: LazyBuffers) -> Self {
-        let buffers = Held { all: buffers, held: 0 };
+    fn new(socket: Socket, buffers: GrowingBuffers) -> Self {
         Self {
             socket: Arc::new(Closing(socket)),
             buffers,
@@ -161,10 +161,8 @@ impl Connection {
         let timeout = self.left(timeout)?;
         let [_, set] = &mut self.timeouts;
         set_timeout(set, timeout, |time| self.socket.0.set_write_timeout(time))?;
-        let held = std::mem::take(&mut self.buffers.held);
-        let bytes = self.buffers.all.output().get(..held).unwrap_or_default();
         let was_begun = std::mem::replace(&mut self.is_begun, true);
-        (&self.socket.0).write_all(bytes).map_err(|error| match error {
+        (&self.socket.0).write_all(self.buffers.take_held()).map_err(|error| match error {
             error if is_timeout(&error) => Error::Timeout(timeout.reason),
             // If the first part of a request could not be written, the server cannot have received the whole request.
             error if !was_begun => Error::Io(io::Error::new(error.kind(), Unsent(error))),
@@ -179,7 +177,7 @@ impl Transport for Connection {
     }
 
     fn transmit_output(&mut self, amount: usize, timeout: NextTimeout) -> Result<(), Error> {
-        self.buffers.held += amount;
+        self.buffers.hold(amount);
         self.held_for = Some(timeout);
         if self.buffers.output().is_empty() { self.write() } else { Ok(()) }
     }
@@ -230,44 +228,6 @@ fn set_timeout(
     Ok(())
 }
 
-/// Buffers with output that is held back: the first `held` bytes of the output are used.
-#[derive(Debug)]
-struct Held {
-    all: LazyBuffers,
-    held: usize,
-}
-
-impl Buffers for Held {
-    fn output(&mut self) -> &mut [u8] {
-        self.all.output().get_mut(self.held..).unwrap_or_default()
-    }
-
-    fn input(&self) -> &[u8] {
-        self.all.input()
-    }
-
-    fn input_append_buf(&mut self) -> &mut [u8] {
-        self.all.input_append_buf()
-    }
-
-    fn input_appended(&mut self, amount: usize) {
-        self.all.input_appended(amount);
-    }
-
-    fn input_consume(&mut self, amount: usize) {
-        self.all.input_consume(amount);
-    }
-
-    fn tmp_and_output(&mut self) -> (&mut [u8], &mut [u8]) {
-        let (tmp, output) = self.all.tmp_and_output();
-        (tmp, output.get_mut(self.held..).unwrap_or_default())
-    }
-
-    fn can_use_input(&self) -> bool {
-        self.all.can_use_input()
-    }
-}
-
 /// The error of a request that was not sent, although the connection was established.
 #[derive(Debug)]
 pub(super) struct Unsent(io::Error);
@@ -300,7 +260,7 @@ mod tests {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let stream = connect(&[listener.local_addr().unwrap()], within(Duration::from_secs(60))).unwrap();
         let (server, _) = listener.accept().unwrap();
-        (Connection::new(stream.into(), LazyBuffers::new(room, room)), server)
+        (Connection::new(stream.into(), GrowingBuffers::new(room, room)), server)
     }
 
     fn within(time: Duration) -> NextTimeout {
