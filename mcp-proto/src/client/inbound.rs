@@ -214,8 +214,8 @@ impl<T: ClientTransport> Client<T> {
     /// not count (TO-04). A server that does one thing after the other needs the answer before it reads a request that
     /// was made since.
     pub(super) fn is_asked_about(&self, request: RequestKey) -> bool {
-        self.may_need_a_person(request)
-            && self.incoming.values().any(|asked| asked.request().is_none_or(|asked| asked == request))
+        self.incoming.values().any(|asked| asked.request().is_none_or(|asked| asked == request))
+            && self.may_need_a_person(request)
     }
 
     /// Whether a person may have to answer before the server can answer this request: not for the one that opens the

@@ -50,23 +50,32 @@ impl<K: Ord + Clone> Deadlines<K> {
 
     /// Sets the deadline of a timer.
     pub fn set(&mut self, key: K, at: Instant) {
-        if self.by_key.insert(key.clone(), at) == Some(at) {
+        let before = self.by_key.insert(key.clone(), at);
+        if before == Some(at) {
             return;
         }
+        let is_first = before.is_some() && self.is_first(&key);
         self.by_time.push(Reverse((at, key)));
         if self.by_time.len() > 2 * self.by_key.len() + OUTDATED {
             self.by_time.clear();
             self.by_time.extend(self.by_key.iter().map(|(key, at)| Reverse((*at, key.clone()))));
         }
-        self.remove_outdated();
+        if is_first {
+            self.remove_outdated();
+        }
     }
 
     /// Removes a timer.
     #[expect(clippy::needless_pass_by_value, reason = "nearly all keys are `Copy`")]
     pub fn clear(&mut self, key: K) {
-        if self.by_key.remove(&key).is_some() {
+        if self.by_key.remove(&key).is_some() && self.is_first(&key) {
             self.remove_outdated();
         }
+    }
+
+    /// Whether the earliest deadline is one of this timer.
+    fn is_first(&self, key: &K) -> bool {
+        self.by_time.peek().is_some_and(|Reverse((_, first))| first == key)
     }
 
     /// Removes outdated deadlines from the front.

@@ -349,8 +349,9 @@ impl Deliveries {
 
     /// Whether this is the first time that a request waits for an exchange.
     pub(super) fn waits_first(&mut self) -> bool {
-        let waits = self.first_queued(Queue::Requests).is_some();
-        waits && !std::mem::replace(&mut self.has_reported_waiting, true)
+        let is_first = !self.has_reported_waiting && self.first_queued(Queue::Requests).is_some();
+        self.has_reported_waiting |= is_first;
+        is_first
     }
 
     /// Where the stream with the answer to a request is resumed.

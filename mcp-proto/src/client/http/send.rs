@@ -78,26 +78,18 @@ impl Http {
         if self.deliveries.is_none_waiting() || !self.mode.is_open() {
             return None;
         }
-        let room = self.room(output);
+        let reopens_stream = output.is_set(HttpTimer::GetStream);
+        // A stream that will be opened again after a pause counts as open.
+        let open = self.exchanges.len() + self.deliveries.resuming() + usize::from(reopens_stream);
+        let room = self.limits.exchanges.saturating_sub(open);
         // The stream for the server's own messages uses one of the reserved exchanges.
+        let has_stream = reopens_stream || self.exchanges.any(Purpose::is_stream);
         let kept = self.limits.exchanges - self.limits.requests_at_once();
-        let kept = kept.saturating_sub(usize::from(self.has_stream(output)));
+        let kept = kept.saturating_sub(usize::from(has_stream));
         let next = |queue, is_free: bool| if is_free { self.deliveries.first_queued(queue) } else { None };
         next(Queue::Others, room > 0)
             .or_else(|| next(Queue::Pings, room > kept / 2))
             .or_else(|| next(Queue::Requests, room > kept))
-    }
-
-    /// Whether a stream that belongs to no request is open, or will be opened again.
-    fn has_stream(&self, output: &TransportOutput<'_, Http>) -> bool {
-        output.is_set(HttpTimer::GetStream) || self.exchanges.any(Purpose::is_stream)
-    }
-
-    /// The number of exchanges that may still be opened. A stream that will be opened again after a pause counts as
-    /// open.
-    fn room(&self, output: &TransportOutput<'_, Http>) -> usize {
-        let reopened = self.deliveries.resuming() + usize::from(output.is_set(HttpTimer::GetStream));
-        self.limits.exchanges.saturating_sub(self.exchanges.len() + reopened)
     }
 
     /// Opens an exchange for a message.
