@@ -467,7 +467,7 @@ impl AggregateHarness {
     /// Passes the outputs of all machines on until there are none left.
     pub fn settle(&mut self) {
         while self.settle_outputs() || self.settle_client() || self.settle_servers() {}
-        transcript::add_state(self.now, "aggregate", self.aggregate.poll_timeout(), self.aggregate.load(), &[]);
+        transcript::add_state(self.now, "aggregate", self.aggregate.poll_timeout(), || self.aggregate.load(), &[]);
     }
 
     /// Carries out the actions of the aggregate. Returns whether there were any.

@@ -238,7 +238,7 @@ impl GatewayHarness {
                 }
             }
         }
-        transcript::add_state(self.now, "gateway", self.gateway.poll_timeout(), self.gateway.load(), &[]);
+        transcript::add_state(self.now, "gateway", self.gateway.poll_timeout(), || self.gateway.load(), &[]);
     }
 
     fn carry_out(&mut self, action: Action) {

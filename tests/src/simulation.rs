@@ -685,18 +685,18 @@ impl<'p> Simulation<'p> {
     fn add_states(&self) {
         for (number, end) in self.ends.iter().enumerate() {
             let (wake, load) = either!(Near, &end.near, client => (client.poll_timeout(), client.load()));
-            transcript::add_state(self.now, CLIENTS[number], wake, load, &[]);
+            transcript::add_state(self.now, CLIENTS[number], wake, || load, &[]);
             let (wake, load, bytes, body) = match &end.middle {
                 Middle::Nothing => continue,
                 Middle::Stdio(relay) => (relay.poll_timeout(), relay.load(), relay.wants_bytes(), relay.wants_body()),
                 Middle::Http(relay) => (relay.poll_timeout(), relay.load(), relay.wants_bytes(), relay.wants_body()),
             };
             let can = [("wanting bytes", bytes), ("wanting the server's", body)];
-            transcript::add_state(self.now, RELAYS[number], wake, load, &can);
+            transcript::add_state(self.now, RELAYS[number], wake, || load, &can);
         }
         let (wake, load, wants) =
             either!(Far, &self.far, server => (server.poll_timeout(), server.load(), server.wants_input()));
-        transcript::add_state(self.now, "server", wake, load, &[("wanting input", wants)]);
+        transcript::add_state(self.now, "server", wake, || load, &[("wanting input", wants)]);
     }
 
     fn drain_near(&mut self, number: usize) -> bool {

@@ -463,26 +463,26 @@ fn drain(
         now,
         "client",
         stdio_client.poll_timeout(),
-        stdio_client.load(),
+        || stdio_client.load(),
         &[("wanting input", stdio_client.wants_input())],
     );
-    transcript::add_state(now, "HTTP client", http_client.poll_timeout(), http_client.load(), &[]);
+    transcript::add_state(now, "HTTP client", http_client.poll_timeout(), || http_client.load(), &[]);
     transcript::add_state(
         now,
         "server",
         stdio_server.poll_timeout(),
-        stdio_server.load(),
+        || stdio_server.load(),
         &[("wanting input", stdio_server.wants_input())],
     );
     transcript::add_state(
         now,
         "HTTP server",
         http_server.poll_timeout(),
-        http_server.load(),
+        || http_server.load(),
         &[("wanting input", http_server.wants_input())],
     );
     let can = [("wanting bytes", relay.wants_bytes()), ("wanting bodies", relay.wants_body())];
-    transcript::add_state(now, "relay", relay.poll_timeout(), relay.load(), &can);
+    transcript::add_state(now, "relay", relay.poll_timeout(), || relay.load(), &can);
 }
 
 fn one_of<K: Copy>(kept: &[K], which: u8) -> Option<K> {

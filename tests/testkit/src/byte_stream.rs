@@ -74,7 +74,7 @@ macro_rules! stream {
                     }
                 }
                 let can = [("wanting input", self.machine.wants_input())];
-                transcript::add_state(self.now, "machine", self.machine.poll_timeout(), self.machine.load(), &can);
+                transcript::add_state(self.now, "machine", self.machine.poll_timeout(), || self.machine.load(), &can);
             }
 
             /// Lines that the machine has written since the last call.

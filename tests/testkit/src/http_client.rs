@@ -285,7 +285,13 @@ impl<M: Machine> HttpClientHarness<M> {
         for _ in 0..1_000_000 {
             match self.machine.step(self.now) {
                 None => {
-                    transcript::add_state(self.now, "machine", self.machine.next_timeout(), self.machine.load(), &[]);
+                    transcript::add_state(
+                        self.now,
+                        "machine",
+                        self.machine.next_timeout(),
+                        || self.machine.load(),
+                        &[],
+                    );
                     return;
                 }
                 Some(Step::Open(key, request, proof)) => {

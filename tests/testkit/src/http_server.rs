@@ -291,7 +291,7 @@ impl HttpServerHarness {
             }
         }
         let can = [("wanting input", self.server.wants_input())];
-        transcript::add_state(self.now, "server", self.server.poll_timeout(), self.server.load(), &can);
+        transcript::add_state(self.now, "server", self.server.poll_timeout(), || self.server.load(), &can);
     }
 }
 

@@ -82,12 +82,20 @@ pub fn added<S: Described>(now: Instant, machine: &'static str, output: Option<S
 }
 
 /// Adds the state of a machine if it has changed: its next timeout, its load, and which inputs it accepts.
-pub fn add_state(now: Instant, machine: &'static str, wake: Option<Instant>, load: Load, can: &[(&str, bool)]) {
+///
+/// The load is asked for only if a transcript is taken, since that of a server takes time for each session.
+pub fn add_state(
+    now: Instant,
+    machine: &'static str,
+    wake: Option<Instant>,
+    load: impl FnOnce() -> Load,
+    can: &[(&str, bool)],
+) {
     TAKEN.with_borrow_mut(|taken| {
         let Some(taken) = taken else { return };
         let start = *taken.start.get_or_insert(now);
         let mut state = wake.map_or_else(|| "sleeps".to_owned(), |at| format!("wakes at {}", between(start, at)));
-        let _ = write!(state, ", holds {load}");
+        let _ = write!(state, ", holds {}", load());
         for (what, is_so) in can {
             let _ = write!(state, ", {}{what}", if *is_so { "" } else { "not " });
         }
