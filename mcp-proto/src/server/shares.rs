@@ -176,12 +176,20 @@ impl<K: Ord + Copy> Shares<K> {
 
     /// Marks a thing as unused since this time.
     pub fn set_unused(&mut self, key: K, since: Instant) {
-        self.set_used(key);
         let Some(thing) = self.things.get_mut(&key) else { return };
-        thing.unused_since = Some(since);
+        let before = thing.unused_since.replace(since);
+        if before == Some(since) {
+            return;
+        }
         let holder = thing.holder.clone();
+        if let Some(before) = before {
+            self.unused.remove(&(before, key));
+        }
         self.unused.insert((since, key));
         self.change(&holder, |held| {
+            if let Some(before) = before {
+                held.unused.remove(&(before, key));
+            }
             held.unused.insert((since, key));
         });
     }
@@ -198,7 +206,10 @@ impl<K: Ord + Copy> Shares<K> {
     }
 
     fn change(&mut self, holder: &Holder, change: impl FnOnce(&mut Held<K>)) {
-        let held = self.holders.entry(holder.clone()).or_insert(Held { count: 0, unused: BTreeSet::new() });
+        let held = match self.holders.get_mut(holder) {
+            Some(held) => held,
+            None => self.holders.entry(holder.clone()).or_insert(Held { count: 0, unused: BTreeSet::new() }),
+        };
         let before = (held.count, !held.unused.is_empty());
         change(held);
         let after = (held.count, !held.unused.is_empty());
