@@ -31,6 +31,9 @@ const ERROR_SHARING_VIOLATION: i32 = 32;
 const PATIENCE: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(10);
 
+/// The time for `icacls`, so that one that hangs is an error.
+const ICACLS_TIME: Duration = Duration::from_secs(10);
+
 /// A job object, which ends its processes when its last handle is closed: at the latest when this process ends, however it
 /// does.
 #[derive(Debug, Default)]
@@ -113,8 +116,20 @@ pub(crate) fn protect_new(path: &Path) -> io::Result<()> {
     let system = env::var_os("SystemRoot").map_or_else(|| PathBuf::from(r"C:\Windows"), PathBuf::from);
     let mut command = Command::new(system.join("System32").join("icacls.exe"));
     command.arg(path).args(["/inheritance:r", "/grant:r", &rights, "/q"]).creation_flags(CREATE_NO_WINDOW);
-    let status = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status()?;
-    if status.success() { Ok(()) } else { Err(io::Error::other(format!("icacls ended with {status}"))) }
+    let mut icacls = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+    let until = Instant::now() + ICACLS_TIME;
+    loop {
+        match icacls.try_wait()? {
+            Some(status) if status.success() => return Ok(()),
+            Some(status) => return Err(io::Error::other(format!("icacls ended with {status}"))),
+            None if Instant::now() < until => thread::sleep(Duration::from_millis(2)),
+            None => {
+                icacls.kill()?;
+                icacls.wait()?;
+                return Err(io::Error::new(io::ErrorKind::TimedOut, "icacls did not end"));
+            }
+        }
+    }
 }
 
 fn is_in_profile(path: &Path) -> bool {
