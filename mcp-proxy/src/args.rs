@@ -595,6 +595,31 @@ mod tests {
     }
 
     #[test]
+    fn the_page_for_those_who_come_from_other_programs_has_commands_that_exist_and_options_that_are_answered() {
+        let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/coming-from.md");
+        let page = std::fs::read_to_string(page).unwrap();
+        let rows = page.lines().filter_map(|line| line.strip_prefix("| ")?.strip_suffix(" |")?.split_once(" | "));
+        let spans = |text: &str| -> Vec<String> { text.split('`').skip(1).step_by(2).map(str::to_owned).collect() };
+        let (mut commands, mut options) = (0, 0);
+        for (theirs, ours) in rows {
+            for command in spans(ours).iter().filter(|span| span.starts_with("mcp-proxy ")) {
+                let words = serve::words(&command.replace("URL", "https://example.com/mcp")).unwrap();
+                let parsed = Args::try_parse_words(&words);
+                assert!(parsed.is_ok(), "{command}: {}", parsed.unwrap_err());
+                commands += 1;
+            }
+            for option in spans(theirs).iter().filter(|span| span.starts_with("--")) {
+                let option = option.split(' ').next().unwrap();
+                let words = ["mcp-proxy", option, "https://x/mcp"].map(str::to_owned);
+                let error = Args::try_parse_words(&words).err().map(|error| error.to_string()).unwrap_or_default();
+                assert!(!error.contains("unexpected argument '--") || error.contains("': "), "{option}: {error}");
+                options += 1;
+            }
+        }
+        assert!(commands > 40 && options > 30, "{commands} commands, {options} options");
+    }
+
+    #[test]
     fn the_command_line_is_consistent() {
         Args::command().debug_assert();
     }

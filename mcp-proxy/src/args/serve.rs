@@ -298,7 +298,7 @@ pub(crate) fn check_name(name: &str) -> Result<(), String> {
 
 /// Splits a command into words: they are separated by spaces; `'…'` and `"…"` keep spaces; a backslash keeps the next
 /// character, but not within `'…'`. Nothing else has a meaning, so there are no variables, patterns or pipes.
-fn words(text: &str) -> Result<Vec<String>, String> {
+pub(super) fn words(text: &str) -> Result<Vec<String>, String> {
     let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
     let mut characters = text.chars();
     while let Some(character) = characters.next() {
