@@ -40,7 +40,7 @@ const ANSWERS: &[(&str, &str)] = &[
     ("--token-url", "the token endpoint is found by itself; a client signs in as itself with --client-credentials"),
     ("--env", "variables of a served command are set with: mcp-proxy serve --env NAME=VALUE -- COMMAND"),
     ("--cwd", "the folder of a served command is set with: mcp-proxy serve --cwd FOLDER -- COMMAND"),
-    ("--stateless", "`serve` has clients without sessions by itself, where their revision has none"),
+    ("--stateless", "no option is needed: clients of the revision 2026-07-28 have no sessions"),
     ("--sse-host", "an address is set with: mcp-proxy serve --listen ADDRESS:PORT -- COMMAND"),
     ("--sse-port", "an address is set with: mcp-proxy serve --listen 127.0.0.1:PORT -- COMMAND"),
     ("--allow-origin", "web pages are allowed with: mcp-proxy serve --allow-origin ORIGIN"),
