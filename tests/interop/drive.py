@@ -250,6 +250,7 @@ def main() -> int:
     finally:
         kill_all()
     took = time.monotonic() - started
+    report.print_failures()
     print(
         f"{report.passed} ok, {report.failed} failed, {report.not_offered} not offered by the server, in {took:.0f} s"
     )

@@ -25,11 +25,14 @@ class Report:
 
     def __init__(self) -> None:
         self.passed = self.failed = self.not_offered = 0
+        self._failures: list[str] = []
         self._lock = threading.Lock()
 
-    def _print(self, server: str, revision: str, check: str, outcome: str, details: Sequence[str] = ()) -> None:
+    def _print(self, server: str, revision: str, check: str, outcome: str, details: Sequence[str] = ()) -> str:
         lines = [f"{server:<19} {revision:<11} {check:<18} {outcome}", *(f"    {line}" for line in details)]
-        print("\n".join(lines), flush=True)
+        shown = "\n".join(lines)
+        print(shown, flush=True)
+        return shown
 
     def cell(self, line: str, passed: int, faults: Sequence[str], lacking: int) -> None:
         """A cell of the matrix."""
@@ -37,8 +40,15 @@ class Report:
             self.passed += passed
             self.failed += len(faults)
             self.not_offered += lacking
-            outcome = "FAILED" if faults else "ok"
-            print("\n".join([f"{line} {outcome}", *(f"    {fault}" for fault in faults)]), flush=True)
+            shown = "\n".join([f"{line} {'FAILED' if faults else 'ok'}", *(f"    {fault}" for fault in faults)])
+            print(shown, flush=True)
+            if faults:
+                self._failures.append(shown)
+
+    def print_failures(self) -> None:
+        """Prints again what failed, which may be far up in the output."""
+        for shown in self._failures:
+            print(shown, flush=True)
 
     def check(
         self, server: str, revision: str, name: str, check: Callable[[], None], proxy: Transcript | None = None
@@ -64,7 +74,8 @@ class Report:
             else:
                 self.failed += 1
                 transcript = proxy.transcript(TRANSCRIPT_LINES) if proxy else []
-                self._print(server, revision, name, f"FAILED {took}", [failure, *transcript])
+                shown = self._print(server, revision, name, f"FAILED {took}", [failure, *transcript])
+                self._failures.append(shown)
         return failure is None
 
     def offers_not(self, server: str, revision: str, name: str, reason: str) -> None:
