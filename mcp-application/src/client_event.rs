@@ -124,6 +124,7 @@ impl ClientEvent {
                 changed(subscription, Change::Ended(Error::result_of(outcome, server)))
             }
             Event::RequestWaits { limit } => Self::Observed(Observation::RequestWaits { limit }),
+            Event::Postponed { refusal, retry_in, .. } => Self::Observed(Observation::Postponed { refusal, retry_in }),
             Event::Challenged(challenged) => Self::Challenged(challenged),
             Event::Faulted(fault) => Self::Observed(Observation::Faulted(fault)),
             Event::QuirkObserved(quirk) => Self::Observed(Observation::QuirkObserved(quirk)),

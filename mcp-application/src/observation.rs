@@ -1,9 +1,10 @@
 //! Events of a client that need no answer.
 
 use std::fmt;
+use std::time::Duration;
 
 use mcp_proto::client::{NotRestored, Unavailable};
-use mcp_proto::{Fault, Json, Method, ProtocolVersion, Quirk, Severity};
+use mcp_proto::{Fault, Json, Method, ProtocolVersion, Quirk, Refusal, Severity};
 
 /// An event of a client that needs no answer: the connection was lost or made again, or the server deviated from the
 /// protocol. Its text is for a log: it contains no payload.
@@ -59,6 +60,13 @@ pub enum Observation {
         /// Requests that may be in flight at one time.
         limit: usize,
     },
+    /// The server was busy, and asked to wait before a request is sent again. The request's timeout is running.
+    Postponed {
+        /// The response of the server.
+        refusal: Refusal,
+        /// How long until the request is sent again.
+        retry_in: Duration,
+    },
     /// There is no connection now, for this reason.
     Unavailable(Unavailable),
     /// The server violated the protocol, or messages were lost because one side did not read in time. The client
@@ -86,6 +94,9 @@ impl fmt::Display for Observation {
                     "a request waits: {limit} are with the server, which is as many as `Limits::exchanges` allows"
                 )
             }
+            Self::Postponed { refusal, retry_in } => {
+                write!(f, "a request waits {retry_in:.1?}: the server answered {refusal}")
+            }
             Self::Unavailable(Unavailable::Error(error)) => {
                 write!(f, "there is no connection now: the server answered with error {}", error.code())
             }
@@ -104,7 +115,11 @@ impl Observation {
     pub const fn severity(&self) -> Severity {
         match self {
             Self::NotRestored { .. } | Self::RequestWaits { .. } | Self::Unavailable(_) => Severity::Warning,
-            Self::SessionLost | Self::Reconnected { .. } | Self::Restored { .. } | Self::Faulted(_) => Severity::Info,
+            Self::Postponed { .. }
+            | Self::SessionLost
+            | Self::Reconnected { .. }
+            | Self::Restored { .. }
+            | Self::Faulted(_) => Severity::Info,
             Self::QuirkObserved(_) => Severity::Debug,
         }
     }
@@ -118,6 +133,7 @@ impl Observation {
             Self::SessionLost
             | Self::Restored { .. }
             | Self::RequestWaits { .. }
+            | Self::Postponed { .. }
             | Self::Unavailable(_)
             | Self::Faulted(_)
             | Self::QuirkObserved(_) => 0,
@@ -127,7 +143,7 @@ impl Observation {
 
 #[cfg(test)]
 mod tests {
-    use mcp_proto::Failed;
+    use mcp_proto::{BodyKind, Failed};
 
     use super::*;
 
@@ -135,6 +151,13 @@ mod tests {
     fn observations_have_a_text_and_a_severity() {
         let (method, params) = (Method::from("logging/setLevel"), Some(Json::from("a secret")));
         let reason = NotRestored::NotKept { limit: 7 };
+        let busy = Refusal {
+            status: http::StatusCode::TOO_MANY_REQUESTS,
+            body: BodyKind::Untyped,
+            retry_after: Some(Duration::from_secs(2)),
+            challenges: Vec::new(),
+            explanation: None,
+        };
         for (observation, text, severity) in [
             (Observation::SessionLost, "the session was lost; it is opened again", Severity::Info),
             (
@@ -156,6 +179,11 @@ mod tests {
                 Observation::RequestWaits { limit: 3 },
                 "a request waits: 3 are with the server, which is as many as `Limits::exchanges` allows",
                 Severity::Warning,
+            ),
+            (
+                Observation::Postponed { refusal: busy, retry_in: Duration::from_millis(2100) },
+                "a request waits 2.1s: the server answered 429 Too Many Requests with a body without a type; it asks to wait 2s",
+                Severity::Info,
             ),
             (
                 Observation::Unavailable(Unavailable::Failed(Failed::Closed)),

@@ -202,6 +202,10 @@ fn log_line(event: &Event, server: &str) -> Option<(Level, String)> {
             (Level::Warn, format!("{reason}{again}"))
         }
         Event::SessionLost => (Level::Warn, format!("{server} lost the session; opening a new one")),
+        Event::Postponed { refusal, retry_in } => {
+            let reason = Failed::Refused(refusal.clone()).describe(server);
+            (Level::Info, format!("{reason}; sending the request again in {:.1} s", retry_in.as_secs_f64()))
+        }
         Event::RequestWaits { limit } => (
             Level::Warn,
             format!(
@@ -278,7 +282,7 @@ mod tests {
 
     use clap::Parser;
     use mcp_proto::client::NotRestored;
-    use mcp_proto::{Era, ErrorObject, Fault, Json, Method, ProcessEnd, Quirk, UsageError};
+    use mcp_proto::{BodyKind, Era, ErrorObject, Fault, Json, Method, ProcessEnd, Quirk, Refusal, UsageError};
 
     use super::*;
 
@@ -294,6 +298,13 @@ mod tests {
         let fault = || Fault::DuplicateKey;
         let error = ErrorObject::new(-32000, "no");
         let later = Duration::from_secs(600);
+        let busy = Refusal {
+            status: http::StatusCode::TOO_MANY_REQUESTS,
+            body: BodyKind::Untyped,
+            retry_after: Some(Duration::from_secs(2)),
+            challenges: Vec::new(),
+            explanation: None,
+        };
         for (event, level, text) in [
             (connected(false), Level::Info, "connected to SERVER, revision 2025-11-25"),
             (connected(true), Level::Info, "opened a new session with SERVER"),
@@ -314,6 +325,11 @@ mod tests {
             ),
             (failed(Failed::SessionLost), Level::Warn, "; the next request tries again"),
             (Event::SessionLost, Level::Warn, "SERVER lost the session; opening a new one"),
+            (
+                Event::Postponed { refusal: busy, retry_in: Duration::from_millis(2100) },
+                Level::Info,
+                "SERVER answered 429 Too Many Requests with a body without a type; it asks to wait 2s; sending the request again in 2.1 s",
+            ),
             (
                 Event::RequestWaits { limit: 3 },
                 Level::Warn,

@@ -476,8 +476,8 @@ fn every_failure_answers_the_waiting_request_with_a_description() {
             r#"or other ones; its challenge is Bearer realm=\"a\", scope=\"b\"","data":{"source":"relay","failure":"refused","challenge":"Bearer realm=\"a\", scope=\"b\"","status":401}"#,
         ),
         (
-            Reply::status(429).header("retry-after", "7"),
-            "answered 429 Too Many Requests with a body without a type; it asks to wait 7s",
+            Reply::status(429).header("retry-after", "700"),
+            "answered 429 Too Many Requests with a body without a type; it asks to wait 300s",
         ),
         (Reply::status(202), "answered 202 Accepted and no result; it treated the request as a notification"),
         (

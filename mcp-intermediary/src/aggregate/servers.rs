@@ -74,6 +74,7 @@ impl Aggregate {
             | E::NotRestored { .. }
             | E::ListeningInterrupted { .. }
             | E::RequestWaits { .. }
+            | E::Postponed { .. }
             | E::Challenged(_)
             | E::Faulted(_)
             | E::QuirkObserved(_) => {}

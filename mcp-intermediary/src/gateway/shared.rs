@@ -163,6 +163,7 @@ impl SharedSessions {
             | E::NotRestored { .. }
             | E::ListeningInterrupted { .. }
             | E::RequestWaits { .. }
+            | E::Postponed { .. }
             | E::Challenged(_)
             | E::Faulted(_)
             | E::QuirkObserved(_)

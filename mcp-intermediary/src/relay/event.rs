@@ -6,7 +6,7 @@ use mcp_proto::auth::Challenged;
 use mcp_proto::client::{CloseReason, NotRestored, Unavailable};
 use mcp_proto::machine::Weight;
 use mcp_proto::spec::Era;
-use mcp_proto::{Failed, Fault, Json, Method, ProtocolVersion, Quirk, StdioAction, UsageError};
+use mcp_proto::{Failed, Fault, Json, Method, ProtocolVersion, Quirk, Refusal, StdioAction, UsageError};
 
 use super::{Pins, ToolDeviation};
 
@@ -65,6 +65,14 @@ pub enum Event {
     RequestWaits {
         /// The maximum number of requests that can be open at the server at one time.
         limit: usize,
+    },
+    /// The server was busy, and asked to wait before a request is sent again. The client has progress that says so, if it
+    /// asked for progress.
+    Postponed {
+        /// The response of the server.
+        refusal: Refusal,
+        /// How long until the request is sent again.
+        retry_in: Duration,
     },
     /// The server demands authorization, and messages wait for it. This event requires a reaction:
     /// [`Relay::authorize`](super::Relay::authorize) or

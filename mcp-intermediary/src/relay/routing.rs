@@ -168,6 +168,9 @@ impl<S: ServerTransport, T: ClientTransport> Joined<'_, S, T> {
                 self.await_sign_in(now);
                 self.sides.out.report(Event::Challenged(challenged));
             }
+            E::Postponed { refusal, retry_in, .. } => {
+                self.sides.out.report(Event::Postponed { refusal, retry_in });
+            }
             E::RequestWaits { limit } => self.sides.out.report(Event::RequestWaits { limit }),
             E::Faulted(fault) => self.sides.out.report(Event::Faulted { side: Side::Server, fault }),
             E::QuirkObserved(quirk) => self.sides.out.report(Event::QuirkObserved(quirk)),

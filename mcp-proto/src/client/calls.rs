@@ -26,7 +26,7 @@ use crate::conversation::cancellation;
 use crate::conversation::keys::{RequestKey, TicketKey};
 use crate::conversation::outcome::Outcome;
 use crate::conversation::outgoing::{Attempts, NewRequest, OwnRequest, RequiredInput, Sending};
-use crate::error::{Failed, Fault, InvalidResponse, NoInput, Quirk};
+use crate::error::{Failed, Fault, InvalidResponse, NoInput, Quirk, Refusal};
 use crate::json::Json;
 use crate::jsonrpc::{ErrorObject, Message, RequestId, Response};
 use crate::limits::Limits;
@@ -340,6 +340,29 @@ impl<T: ClientTransport> Client<T> {
         // A request that has timed out is cancelled (TO-02).
         let params = cancellation::params(Some("timed out"));
         self.give_up(request, reason, &params, now);
+    }
+
+    /// The transport will send a request again after `retry_in`, as the server asked. A request whose timeout ends before that
+    /// fails at once, with what the server said.
+    pub(super) fn on_postponed(&mut self, on_wire: RequestKey, refusal: Refusal, retry_in: Duration, now: Instant) {
+        let is_opening = self.connection.phase.opening() == Some(on_wire);
+        let owner = if is_opening { Some(on_wire) } else { self.outgoing.owner(on_wire) };
+        let Some(request) = owner else { return };
+        let subscription = self.subscription(request).map(ClientTimer::Acknowledged);
+        let deadline = self.timers.get(request.into()).or_else(|| self.timers.get(subscription?));
+        if deadline.is_some_and(|deadline| deadline <= now + retry_in) {
+            self.with_transport(now, |transport, output| transport.abandon(on_wire, now, output));
+            let outcome = Outcome::Failed(Failed::Refused(refusal));
+            return if is_opening { self.on_opening_outcome(outcome, now) } else { self.finish(request, outcome, now) };
+        }
+        if self.is_internal(request) {
+            return;
+        }
+        let text = format!("the server answered {} and asked to wait {} s", refusal.status, retry_in.as_secs().max(1));
+        if let Some(params) = self.outgoing.progress_of_wait(request, &text) {
+            self.report_bounded(Event::Progressed { request, params }, now);
+        }
+        self.out.report(Event::Postponed { request: Some(request).filter(|_| !is_opening), refusal, retry_in });
     }
 
     /// Ends a request from this side, and notifies the server if the request was sent.

@@ -7,7 +7,7 @@ use crate::auth::Challenged;
 use crate::collections::outbox::Weight;
 use crate::conversation::keys::{RequestKey, Ticket, TicketKey};
 use crate::conversation::outcome::{CloseReason, Outcome};
-use crate::error::{Failed, Fault, Quirk};
+use crate::error::{Failed, Fault, Quirk, Refusal};
 use crate::json::Json;
 use crate::jsonrpc::ErrorObject;
 use crate::spec::{Method, ProtocolVersion};
@@ -70,7 +70,8 @@ pub enum Event {
     Progressed {
         /// The request.
         request: RequestKey,
-        /// The notification's parameters, as received.
+        /// The notification's parameters, as received. While the request is [postponed](Self::Postponed), they are the
+        /// client's, with negative progress and a message that states the wait.
         params: Json,
     },
     /// The server has made a request and waits for the answer.
@@ -135,6 +136,18 @@ pub enum Event {
     RequestWaits {
         /// The maximum number of requests in flight.
         limit: usize,
+    },
+    /// The server refused a request because it is busy, and asked to wait before the request is sent again. The request's
+    /// timeout is running; if the server asks to wait longer than that, the request fails at once instead.
+    ///
+    /// Rules: HT8.
+    Postponed {
+        /// The request; `None` for the one that opens the connection.
+        request: Option<RequestKey>,
+        /// The response of the server.
+        refusal: Refusal,
+        /// How long until the request is sent again.
+        retry_in: Duration,
     },
     /// The server demands authorization, and messages wait for it: see
     /// [`HttpConfig::managed_authorization`](super::HttpConfig::managed_authorization). The application answers with
@@ -224,6 +237,7 @@ impl Weight for Event {
             | Self::SessionLost
             | Self::Restored { .. }
             | Self::RequestWaits { .. }
+            | Self::Postponed { .. }
             | Self::Responded { outcome: Outcome::Failed(_), .. }
             | Self::ListeningInterrupted { .. }
             | Self::ListeningEnded { outcome: Outcome::Failed(_), .. }

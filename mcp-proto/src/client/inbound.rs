@@ -43,6 +43,7 @@ impl<T: ClientTransport> Client<T> {
             }
             Inbound::Confirmed => self.on_confirmed(now),
             Inbound::RequestWaits { limit } => self.out.report(Event::RequestWaits { limit }),
+            Inbound::Postponed { request, refusal, retry_in } => self.on_postponed(request, refusal, retry_in, now),
             Inbound::SessionLost => self.on_session_lost(now),
             Inbound::Challenged(challenged) => self.out.report(Event::Challenged(challenged)),
             Inbound::OpeningWaits(request) => self.on_opening_waits(request),
@@ -130,7 +131,7 @@ impl<T: ClientTransport> Client<T> {
     }
 
     /// Whether the client has made a request for itself.
-    fn is_internal(&self, request: RequestKey) -> bool {
+    pub(super) fn is_internal(&self, request: RequestKey) -> bool {
         self.outgoing.get(request).is_some_and(|request| request.purpose.is_internal())
     }
 

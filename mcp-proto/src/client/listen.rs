@@ -161,7 +161,7 @@ impl<T: ClientTransport> Client<T> {
         is_listen.then_some(request)
     }
 
-    fn subscription(&self, request: RequestKey) -> Option<SubscriptionKey> {
+    pub(super) fn subscription(&self, request: RequestKey) -> Option<SubscriptionKey> {
         match self.outgoing.get(request)?.purpose {
             Purpose::Subscription(key) => Some(key),
             Purpose::Application | Purpose::Opening | Purpose::Tools { .. } | Purpose::Restoring => None,

@@ -12,7 +12,7 @@ use crate::collections::deadlines::Deadlines;
 use crate::collections::outbox::{Outbox, Weight};
 use crate::conversation::keys::RequestKey;
 use crate::conversation::outcome::CloseReason;
-use crate::error::{Failed, Fault, Quirk};
+use crate::error::{Failed, Fault, Quirk, Refusal};
 use crate::jsonrpc::{Message, ParseError, RequestId};
 use crate::limits::{Limits, Load};
 use crate::spec::ProtocolVersion;
@@ -127,6 +127,8 @@ pub(crate) enum Inbound {
     SessionLost,
     /// A request waits for a free exchange; `limit` requests have one.
     RequestWaits { limit: usize },
+    /// The server asked to wait before it handles a request, which is sent again then.
+    Postponed { request: RequestKey, refusal: Refusal, retry_in: Duration },
     /// The server demands authorization.
     Challenged(Challenged),
     /// The request that opens the connection waits for authorization; the transport ends that wait.

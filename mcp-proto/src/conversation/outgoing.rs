@@ -67,6 +67,8 @@ pub(crate) struct OwnRequest<P> {
     token: Option<RequestId>,
     /// The newest progress that was not reported because there was no room (RP12).
     progress: Option<Json>,
+    /// How often the peer has asked to wait before it handles the request.
+    waits: u32,
     state: OwnRequestState,
 }
 
@@ -345,6 +347,17 @@ impl<P> Outgoing<P> {
         Some(key)
     }
 
+    /// The progress of a request that the peer has not begun to handle, and asked to make again later; `None` if progress
+    /// was not asked for. It increases, and stays below that of the peer, which begins with zero or more (PR-02).
+    pub(crate) fn progress_of_wait(&mut self, key: RequestKey, text: &str) -> Option<Json> {
+        let request = self.requests.get_mut(&key)?;
+        let token = request.token.as_ref()?.to_json();
+        request.waits = request.waits.saturating_add(1);
+        let progress = Json::from(-1.0 / f64::from(request.waits));
+        let members = [("progressToken", &token), ("progress", &progress), ("message", &Json::from(text))];
+        Some(Json::empty_object().with_members(&members))
+    }
+
     /// Keeps progress that cannot be reported now; returns whether earlier progress of the request is lost.
     pub(crate) fn keep_progress(&mut self, key: RequestKey, params: Json) -> bool {
         let Some(request) = self.requests.get_mut(&key) else { return false };
@@ -511,7 +524,8 @@ impl<P> Outgoing<P> {
         }
         self.indices.insert(key, &state);
         let latest = now + max_timeout.max(timeout);
-        self.requests.insert(key, OwnRequest { method, purpose, timeout, latest, token, progress: None, state });
+        self.requests
+            .insert(key, OwnRequest { method, purpose, timeout, latest, token, progress: None, waits: 0, state });
         deadlines.set(key.into(), now + timeout);
         key
     }

@@ -76,6 +76,9 @@ impl Fault {
         }
     }
 
+    /// The server is busy, and asks to wait.
+    pub const BUSY: Self = Self::Status(429);
+
     /// The failures ([`mcp_proto::Failed::name`]) that a call may end with if this fault affected its exchange.
     pub const fn allows(self) -> &'static [&'static str] {
         match self {

@@ -30,6 +30,8 @@ const RELAYED: Duration = Duration::from_secs(300);
 /// The value of `relay::Config::redelivery`, with its pauses.
 const REDELIVERY: Duration = Duration::from_millis(2100);
 
+/// The most that a client waits because a busy server asks for two seconds.
+const ASKED_TO_WAIT: Duration = Duration::from_millis(2200);
 /// From so many calls at one time, some are queued for an exchange.
 const MANY: usize = 40;
 /// How long such calls may delay a later one.
@@ -406,12 +408,17 @@ impl Model {
         let text = self.waiting.get(&(client, request));
         let text = text.unwrap_or_else(|| panic!("progress of {request:?}, which has ended")).clone();
         let message = member_of(params, "message").and_then(|message| message.as_string().map(String::from));
-        assert_eq!(message.as_deref(), Some(text.as_str()), "the progress of another call");
         let call = self.calls.get_mut(&text).expect("a call");
         let progress = member_of(params, "progress").and_then(|value| value.read::<f64>().ok()).expect("a number");
+        let is_wait = call.met.contains(&Fault::BUSY) && progress < 0.0;
+        let expected = if is_wait { "the server answered 429 Too Many Requests and asked to wait 2 s" } else { &text };
+        assert_eq!(message.as_deref(), Some(expected), "the progress of another call");
         assert!(progress > call.progress, "{text} made progress {progress} after {}", call.progress);
         call.progress = progress;
-        self.move_deadline(client, request, now);
+        // The client itself reports that it waits, which does not extend the time for the answer; a relay sends it on.
+        if !is_wait || self.topology.has_relay() {
+            self.move_deadline(client, request, now);
+        }
     }
 
     /// A log message about a call has arrived; each has a unique number.
@@ -514,6 +521,13 @@ impl Model {
                     Outcome::Error(error) => failure == "refused" && error.message().contains(" 404 "),
                     _ => false,
                 };
+                let is_busy = matches!(outcome, Outcome::Failed(Failed::Refused(refusal)) if refusal.status == 429);
+                // The connection of the call may have been refused, or the stream with the answer.
+                let is_about_call = !self.clients[client].connection.contains("refused") && !call.has_cursor;
+                if is_busy && is_about_call {
+                    let deadline = (call.moved + call.timeout).min(call.made + LATEST.max(call.timeout));
+                    assert!(now + ASKED_TO_WAIT >= deadline, "{text} did not wait as the server asked");
+                }
                 let may_lose_session = self.clients[client].may_lose_session || call.allowed.contains("session_lost");
                 let is_loss = failure == "session_lost" || is_refused_again;
                 let is_allowed = call.allowed.contains(failure) || is_loss && may_lose_session;
@@ -805,20 +819,28 @@ impl Model {
         let Some(call) = self.calls.get_mut(text) else { return };
         // The call may have been sent again, with the input that it required.
         let is_replaced = call.exchange != Some(exchange);
-        if is_replaced || (call.is_between && !is_cut) || self.topology == super::Topology::TwoEndpoints {
+        if is_replaced || (call.is_between && !is_cut) {
+            return;
+        }
+        let is_postponed = call.met.contains(&Fault::BUSY);
+        if is_postponed {
+            call.session = None;
+        }
+        if self.topology == super::Topology::TwoEndpoints {
             return;
         }
         let rules = self.clients[call.client].version.map(ProtocolVersion::rules);
         let is_resumable = call.has_cursor && rules.is_some_and(|rules| rules.resumable);
+        let is_redelivered = is_undelivered && self.topology.has_relay();
         let pause = if is_resumable {
             RESUMING
-        } else if is_undelivered && self.topology.has_relay() {
+        } else if is_postponed || is_redelivered {
             call.session = None;
             // With more calls, this one may be queued for an exchange.
             if waiting >= 40 {
                 return;
             }
-            REDELIVERY
+            if is_postponed { ASKED_TO_WAIT.max(REDELIVERY) } else { REDELIVERY }
         } else {
             Duration::ZERO
         };
@@ -869,7 +891,10 @@ impl Model {
             if let Some(due) = self.answer_due(text) {
                 assert!(now <= due, "{text} was answered {:?} ago, met no fault, and has no outcome", now - due);
             }
-            if let Some(adrift) = call.adrift {
+            // A call that waited as the server asked may then wait for an exchange.
+            let is_busy = self.clients[*client].busy_at.is_some_and(|busy| now < busy + BUSY);
+            let is_queued = is_busy && call.met.contains(&Fault::BUSY);
+            if let Some(adrift) = call.adrift.filter(|_| !is_queued) {
                 assert!(now <= adrift, "the exchange of {text} is over, and the call neither ended nor was resumed");
             }
             if let Some(reaches) = call.reaches {

@@ -167,8 +167,8 @@ pub const BAD_ANSWERS: &[BadAnswer] = &[
     },
     BadAnswer {
         name: "HT8: too much to do",
-        answer: |_, connection| connection.reply("429 Too Many Requests", &[("retry-after", "7")], ""),
-        fails: Some("it asks to wait 7s"),
+        answer: |_, connection| connection.reply("429 Too Many Requests", &[("retry-after", "700")], ""),
+        fails: Some("it asks to wait 300s"),
     },
     BadAnswer {
         name: "HT8: an error body of ten megabytes",

@@ -275,6 +275,9 @@ impl Described for client::Event {
             Self::ListeningEnded { subscription, outcome } => {
                 format!("listening ended: {subscription:?} {}", outcome_text(outcome))
             }
+            Self::Postponed { request, refusal, retry_in } => {
+                format!("postponed: {request:?} {refusal}, sent again in {}", seconds(*retry_in))
+            }
             Self::RequestWaits { limit } => format!("a request waits behind {limit}"),
             Self::Faulted(fault) => format!("fault: {fault}"),
             Self::QuirkObserved(quirk) => format!("quirk: {quirk}"),
@@ -319,6 +322,9 @@ impl Described for relay::Event {
             Self::Unavailable { reason, retry_in } => unavailable(reason, *retry_in),
             Self::SessionLost => "session lost".to_owned(),
             Self::NotInEffect { method, reason } => format!("not in effect: {method} {}", not_restored(reason)),
+            Self::Postponed { refusal, retry_in } => {
+                format!("postponed: {refusal}, sent again in {}", seconds(*retry_in))
+            }
             Self::RequestWaits { limit } => format!("a request waits behind {limit}"),
             Self::Failed(failed) => format!("failed: {failed}"),
             Self::NotPassed { method, error } => format!("not passed: {method} {error}"),

@@ -5,7 +5,7 @@
 //! Queued ──────────────────────▶ Sending ───────────▶ Reading ─────────────────▶ Resuming
 //!  ▲  ▲                           │ │ │                  ▲                           │
 //!  │  └───────── Retrying ◀───────┘ │ └▶ Accepted        └── GET with Last-Event-ID ─┘
-//!  │          (not delivered)       │    (two endpoints)
+//!  │     (not delivered, or 429)    │    (two endpoints)
 //!  ├────── WaitingForSession ◀──────┤                  (GET: 401 or 403) Reading ──▶ WaitingToResume
 //!  │      (404 for the session)     │                                      ▲               │
 //!  └─── WaitingForAuthorization ◀───┘                                      └───────────────┘
@@ -32,6 +32,7 @@ use super::exchange::ExchangeKey;
 use super::{HttpTimer, Timers};
 use crate::Instant;
 use crate::client::transport::{Backlog, Role};
+use crate::conversation::backoff::Jitter;
 use crate::conversation::keys::RequestKey;
 use crate::url::HttpUrl;
 
@@ -137,6 +138,31 @@ impl Deliveries {
         let position = self.next_position();
         self.change_post(key, timers, |post| DeliveryState::Retrying { position, at, post });
         true
+    }
+
+    /// The server refused a message, and asked to wait this long: it is sent again then, and later each time that it is
+    /// refused. Returns the pause. Does nothing, and returns `None`, for a message that is not a request if the server
+    /// would have it later than `within` after the first attempt.
+    pub(super) fn retry_as_asked(
+        &mut self,
+        key: DeliveryKey,
+        asked: Duration,
+        within: Duration,
+        jitter: &mut Jitter,
+        now: Instant,
+        timers: &mut Timers,
+    ) -> Option<Duration> {
+        let post = self.post_mut(key)?;
+        let pause = asked.max(RETRY_AFTER * 2_u32.saturating_pow(post.attempts.min(8)));
+        let pause = pause + jitter.on(pause);
+        let at = now + pause;
+        if key.request().is_none() && at > *post.first_tried.get_or_insert(now) + within {
+            return None;
+        }
+        post.attempts = post.attempts.saturating_add(1);
+        let position = self.next_position();
+        self.change_post(key, timers, |post| DeliveryState::Retrying { position, at, post });
+        Some(pause)
     }
 
     /// The connection of a message was closed before its response began. Returns whether it is sent again: once, if that
@@ -548,7 +574,7 @@ struct Delivery {
 enum DeliveryState {
     /// It waits for an exchange, or for the server's endpoint.
     Queued { position: u64, post: Post },
-    /// It was not delivered, and is sent again at this time.
+    /// It was not delivered, or the server asked to wait. It is sent again at this time.
     Retrying { position: u64, at: Instant, post: Post },
     /// It waits for the next session.
     WaitingForSession { position: u64, post: Post },

@@ -1,12 +1,15 @@
 //! Messages that the server refused with an HTTP error, whose body may be a JSON-RPC error.
 
+use std::time::Duration;
+
 use http::StatusCode;
 
 use super::Http;
+use super::delivery::DeliveryKey;
 use super::exchange::{OpenedIn, Posted, Purpose};
 use super::lost_session::{self, SessionState};
 use crate::Instant;
-use crate::client::transport::{Role, TransportOutput};
+use crate::client::transport::{Inbound, Role, TransportOutput};
 use crate::conversation::keys::RequestKey;
 use crate::error::{BodyKind, Failed, Fault, Quirk, Refusal, find_explanation};
 use crate::jsonrpc::{ErrorObject, Frame, Message, RequestId, Response};
@@ -39,17 +42,20 @@ impl Http {
             }
             Purpose::GetStream { .. } | Purpose::Resume { .. } | Purpose::Delete | Purpose::Drain => return,
         };
-        if let (Role::Discover(request, _), true) = (posted.role, is_inconclusive(refusal.status)) {
-            // Such a status shows nothing about the era, whatever the body contains (ER-26).
-            self.unanswered(request, Failed::Refused(refusal), output);
-            return;
-        }
         let error = read_error(&refusal, body, &self.limits);
         let own_id = posted.role.request().map(RequestKey::to_wire);
         let is_for_us = error.as_ref().is_some_and(|(id, _)| id.is_some() && *id == own_id);
         if opened_in.in_session && self.is_lost_session(posted, &refusal, error.as_ref(), is_for_us, output) {
             let reason = Failed::Refused(refusal);
             self.lose_session(opened_in.generation, Some((posted.message, reason)), now, output);
+            return;
+        }
+        if let Some(asked) = refusal.retry_after.filter(|_| asks_to_wait(refusal.status)) {
+            return self.postpone(posted.message, asked, refusal, now, output);
+        }
+        if let (Role::Discover(request, _), true) = (posted.role, is_inconclusive(refusal.status)) {
+            // Such a status shows nothing about the era, whatever the body contains (ER-26).
+            self.unanswered(request, Failed::Refused(refusal), output);
             return;
         }
         let Some(request) = posted.role.request() else {
@@ -74,6 +80,28 @@ impl Http {
                 self.answered(request, Response::Error { id: own_id, error }, output);
             }
             Some(_) | None => self.unanswered(request, Failed::Refused(refusal), output),
+        }
+    }
+
+    /// The server has not handled a message, and asks to send it again later (HT8). The client ends a request that would be
+    /// sent again after its timeout.
+    fn postpone(
+        &mut self,
+        message: DeliveryKey,
+        asked: Duration,
+        refusal: Refusal,
+        now: Instant,
+        output: &mut TransportOutput<'_, Http>,
+    ) {
+        let within = self.config.accept_timeout;
+        let is_retried = !self.session.is_closing();
+        let retry_in = is_retried
+            .then(|| self.deliveries.retry_as_asked(message, asked, within, &mut self.jitter, now, output.timers))
+            .flatten();
+        match (retry_in, message.request()) {
+            (Some(retry_in), Some(request)) => output.pass(Inbound::Postponed { request, refusal, retry_in }),
+            (Some(_), None) => {}
+            (None, _) => self.undelivered(message, Failed::Refused(refusal), output),
         }
     }
 
@@ -117,6 +145,11 @@ fn read_error(refusal: &Refusal, body: Vec<u8>, limits: &Limits) -> Option<(Opti
         Frame::Single(Message::Response(Response::Error { id, error })) => Some((id, error)),
         Frame::Single(_) | Frame::Batch(_) => None,
     }
+}
+
+/// Whether the status means that the server has not handled the message, and may handle it later.
+const fn asks_to_wait(status: StatusCode) -> bool {
+    matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE)
 }
 
 /// Whether an error explains why the message was refused: its id is that of the message, missing, or a string, which
