@@ -413,6 +413,10 @@ impl Model {
         let is_wait = call.met.contains(&Fault::BUSY) && progress < 0.0;
         let expected = if is_wait { "the server answered 429 Too Many Requests and asked to wait 2 s" } else { &text };
         assert_eq!(message.as_deref(), Some(expected), "the progress of another call");
+        if is_wait && call.rounds > 0 && call.progress >= 0.0 {
+            // Progress starts again.
+            call.progress = f64::NEG_INFINITY;
+        }
         assert!(progress > call.progress, "{text} made progress {progress} after {}", call.progress);
         call.progress = progress;
         // The client itself reports that it waits, which does not extend the time for the answer; a relay sends it on.
