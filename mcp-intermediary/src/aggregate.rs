@@ -437,7 +437,7 @@ impl Aggregate {
             E::Progressed { request, params } => self.on_progress_of_client(request, params, now),
             E::Faulted(fault) => self.out.report(Event::Faulted(fault)),
             E::Closed { reason, .. } => self.on_client_gone(reason),
-            E::Connected { .. } | E::Restored { .. } | E::InputEnded | E::Drained { .. } => {}
+            E::Connected { .. } | E::Restored { .. } | E::RequestEnded(_) | E::InputEnded | E::Drained { .. } => {}
         }
     }
 

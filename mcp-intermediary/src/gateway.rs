@@ -494,11 +494,12 @@ impl Gateway {
             | E::Ready { session }
             | E::Notified { session, .. }
             | E::Closed { session, .. } => Some(*session),
-            E::Restored { .. } | E::InputEnded | E::Faulted(_) | E::Drained { .. } => None,
+            E::Restored { .. } | E::RequestEnded(_) | E::InputEnded | E::Faulted(_) | E::Drained { .. } => None,
         };
         let backend = session.and_then(|session| self.by_session.get(&session));
         match (backend.copied(), event) {
             (_, E::Faulted(fault)) => self.out.report(Event::Faulted(fault)),
+            (_, E::RequestEnded(ended)) => self.out.report(Event::RequestEnded(ended)),
             (None, E::Requested { ticket, method, params }) => self.open(ticket, method, params, now),
             (None, E::Closed { session, .. }) => {
                 self.waiting.retain(|waiting| waiting.ticket.key().session() != Some(session));

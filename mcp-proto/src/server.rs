@@ -43,6 +43,7 @@
 //! | `request_state` | a `requestState` with a signature, so that clients cannot alter it |
 //! | `seal` | keys, and texts that they sign |
 //! | `handler_error` | why a handler has no result |
+//! | `ended_request` | what is reported about each request that has ended |
 //! | `served_requests` | stateless requests that a server which passes through answers for its servers |
 //! | `pass_through` | a server that reports every request and answers none by itself, for proxies |
 //! | `shared` | the limits of what clients make a server store, and the functions that sessions and stateless requests share |
@@ -64,6 +65,7 @@ mod connections;
 mod context;
 mod dispatch;
 mod drain;
+mod ended_request;
 mod event;
 mod handler_error;
 mod http;
@@ -104,6 +106,7 @@ pub use change_notification::ChangeNotification;
 pub use config::Config;
 pub use connections::{Admission, ConnectionKey, Connections};
 pub use context::Context;
+pub use ended_request::{EndedRequest, RequestOutcome};
 pub use event::Event;
 pub use handler_error::{HandlerError, HandlerFailure};
 pub use http::{

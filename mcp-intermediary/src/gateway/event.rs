@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use mcp_proto::machine::Weight;
-use mcp_proto::server::{self, Principal};
+use mcp_proto::server::{self, EndedRequest, Principal};
 use mcp_proto::{Failed, Fault, StdioAction};
 
 use crate::relay;
@@ -105,6 +105,8 @@ pub enum Event {
         /// The length of the pause.
         retry_in: Duration,
     },
+    /// A request of a client has ended, if [`Config::reports_ended_requests`](relay::Config::reports_ended_requests) is set.
+    RequestEnded(Box<EndedRequest>),
     /// A client violated the protocol, or messages were lost because it did not read in time. The gateway continues.
     Faulted(Fault),
     /// The requests that [`Gateway::drain`](super::Gateway::drain) waited for are over.
@@ -118,7 +120,9 @@ impl Weight for Event {
     fn weight(&self) -> usize {
         match self {
             Self::Backend { event, .. } => event.weight(),
-            Self::NotStarted { .. } | Self::Faulted(_) | Self::Drained { .. } => size_of::<Self>(),
+            Self::NotStarted { .. } | Self::RequestEnded(_) | Self::Faulted(_) | Self::Drained { .. } => {
+                size_of::<Self>()
+            }
         }
     }
 }

@@ -58,6 +58,8 @@ pub struct Config {
     ///
     /// Rules: JS6.
     pub strict_json: bool,
+    /// Whether each request of a client is reported when it has ended, for a log. Default `false`.
+    pub reports_ended_requests: bool,
     /// Which tools, prompts and resources clients may use. Default: all.
     pub filter: Filter,
     /// How tools are compared with their definitions at their first use. Default `None`: they are not.
@@ -90,6 +92,7 @@ impl Default for Config {
             parking_timeout: Duration::from_secs(600),
             respawn: false,
             strict_json: true,
+            reports_ended_requests: false,
             filter: Filter::new(),
             pinning: None,
             opening: None,
@@ -112,6 +115,7 @@ impl Config {
         server.max_timeout = self.max_timeout;
         server.drain_timeout = self.drain_timeout;
         server.strict_json = self.strict_json;
+        server.reports_ended_requests = self.reports_ended_requests;
         let mut client = client::Config::new("", "");
         client.versions = self.versions;
         client.respawn = self.respawn;

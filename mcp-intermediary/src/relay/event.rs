@@ -5,6 +5,7 @@ use std::time::Duration;
 use mcp_proto::auth::Challenged;
 use mcp_proto::client::{CloseReason, NotRestored, Unavailable};
 use mcp_proto::machine::Weight;
+use mcp_proto::server::EndedRequest;
 use mcp_proto::spec::Era;
 use mcp_proto::{Failed, Fault, Json, Method, ProtocolVersion, Quirk, Refusal, StdioAction, UsageError};
 
@@ -66,6 +67,9 @@ pub enum Event {
         /// The maximum number of requests that can be open at the server at one time.
         limit: usize,
     },
+    /// A request of the client has ended, if [`Config::reports_ended_requests`](super::Config::reports_ended_requests) is
+    /// set.
+    RequestEnded(Box<EndedRequest>),
     /// The server was busy, and asked to wait before a request is sent again. The client has progress that says so, if it
     /// asked for progress.
     Postponed {

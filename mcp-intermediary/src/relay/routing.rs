@@ -37,6 +37,7 @@ impl<S: ServerTransport, T: ClientTransport> Joined<'_, S, T> {
                 }
             }
             E::Faulted(fault) => self.sides.out.report(Event::Faulted { side: Side::Client, fault }),
+            E::RequestEnded(ended) => self.sides.out.report(Event::RequestEnded(ended)),
             E::InputEnded => {
                 if let Path::PassThrough { .. } = *self.path {
                     self.sides.end_subscriptions(now);

@@ -39,6 +39,9 @@ pub struct Config {
     /// [`Event::Requested`](super::Event::Requested) instead, for an application that refuses some of them. They take
     /// effect when they are answered with a result. Default `false`.
     pub reports_subscribe: bool,
+    /// Whether each request that was reported as [`Event::Requested`](super::Event::Requested) is reported once more when
+    /// it has ended, as [`Event::RequestEnded`](super::Event::RequestEnded). Default `false`.
+    pub reports_ended_requests: bool,
     /// Whether a `subscriptions/listen` that names resources is acknowledged only by
     /// [`Server::acknowledge_listens`](super::Server::acknowledge_listens), for a proxy. It must first subscribe to
     /// them at another server, because an acknowledged filter is in effect. Default `false`.
@@ -88,6 +91,7 @@ impl Config {
             names_itself: true,
             capabilities: Json::empty_object(),
             reports_subscribe: false,
+            reports_ended_requests: false,
             manual_acknowledgement: false,
             instructions: None,
             versions: ProtocolVersion::ALL.into(),

@@ -1,5 +1,6 @@
 //! Events for the application of a server.
 
+use super::ended_request::EndedRequest;
 use crate::collections::outbox::Weight;
 use crate::conversation::keys::{RequestKey, SessionKey, Ticket, TicketKey};
 use crate::conversation::outcome::{CloseReason, Outcome};
@@ -57,6 +58,9 @@ pub enum Event {
         /// instead.
         params: Option<Json>,
     },
+    /// A request of the client has ended, if [`Config::reports_ended_requests`](super::Config::reports_ended_requests) is
+    /// set. Nothing is to be done for it.
+    RequestEnded(Box<EndedRequest>),
     /// A notification of the client.
     Notified {
         /// The session.
@@ -117,7 +121,8 @@ impl Weight for Event {
             | Self::Responded { outcome: Outcome::Failed(_), .. }
             | Self::Faulted(_)
             | Self::Drained { .. }
-            | Self::Closed { .. } => 0,
+            | Self::Closed { .. }
+            | Self::RequestEnded(_) => 0,
         };
         ENTRY + payload
     }

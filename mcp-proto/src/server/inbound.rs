@@ -152,8 +152,9 @@ impl Session {
         }
         let sender = shared.transport.sender(Some(self.key), source.reply_to);
         (request.principal, request.extensions) = (sender.principal.cloned(), sender.extensions());
+        let principal = request.principal.clone();
         let ticket = self.begin_request(id, request, bytes, shared);
-        shared.report(Event::Requested { ticket, method, params });
+        shared.request(ticket, principal.as_ref(), method, params);
     }
 
     /// Checks whether a request may be reported to the application.

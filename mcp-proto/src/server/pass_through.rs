@@ -7,7 +7,7 @@ use super::served_requests::Requesters;
 use super::session::{Phase, Source};
 use super::transport::ServerTransport;
 use crate::Instant;
-use crate::conversation::keys::{SessionKey, Ticket};
+use crate::conversation::keys::{SessionKey, Ticket, TicketKey};
 use crate::error::UsageError;
 use crate::json::Json;
 use crate::jsonrpc::{Message, Request};
@@ -125,20 +125,27 @@ impl<T: ServerTransport> Server<T> {
     /// follows with a new one. If the client has cancelled it, this does nothing.
     #[expect(clippy::needless_pass_by_value, reason = "a ticket is good for one answer")]
     pub fn handle_again(&mut self, ticket: Ticket, method: Method, params: Option<Json>, now: Instant) {
-        let of_session = ticket.key().session();
+        let ticket = ticket.key();
+        self.usage.reported.renew(ticket);
+        self.handle_renewed(ticket, method, params, now);
+        self.usage.reported.renewed();
+    }
+
+    fn handle_renewed(&mut self, ticket: TicketKey, method: Method, params: Option<Json>, now: Instant) {
+        let of_session = ticket.session();
         let (is_of_session, key) = (of_session.is_some(), of_session.unwrap_or(SessionKey::FIRST));
         let (sessions, stateless, shared) = &mut self.split_for(of_session, now);
         let session = sessions.get_mut(&key);
         let (id, source) = if is_of_session {
             let Some(session) = session else { return };
-            let Some((id, request)) = session.end_request(ticket.key(), shared) else { return };
+            let Some((id, request)) = session.end_request(ticket, shared) else { return };
             session.give_up_asked(&request, shared);
             if request.opens_session {
                 session.phase = Phase::Awaiting;
             }
             (id, request.source)
         } else {
-            let Some((id, request)) = stateless.end_request(ticket.key(), shared) else { return };
+            let Some((id, request)) = stateless.end_request(ticket, shared) else { return };
             if !T::IS_ONE_CONNECTION {
                 let again = Request { id, method, params };
                 return stateless.on_admitted(again, *request.context, request.reply_to, None, shared);

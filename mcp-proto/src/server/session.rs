@@ -11,7 +11,7 @@ use super::progress::ProgressToken;
 use super::shared::Shared;
 use super::subscribed::Names;
 use super::transport::{Kind, ReplyTo, Route, ServerTimer, ServerTransport, TransportNotice};
-use super::{Config, Context, Event, Progress};
+use super::{Config, Context, Progress};
 use crate::conversation::incoming::Incoming;
 use crate::conversation::keys::{InstanceId, RequestKey, SessionKey, Ticket, TicketKey};
 use crate::conversation::outcome::Outcome;
@@ -211,6 +211,7 @@ impl Session {
             self.on_initialize_answered(answer.as_ref().ok(), shared);
         }
         let answer = answer.and_then(|result| self.on_result(&request, result, shared));
+        shared.answered(ticket, &answer);
         self.give_up_asked(&request, shared);
         self.settle(request.source, Some(Response::new(id, answer)), shared);
         self.take_early_confirmation(shared);
@@ -255,7 +256,7 @@ impl Session {
         }
         let Some((_, request)) = self.end_request(ticket, shared) else { return };
         shared.output.timers.clear(ServerTimer::Again(ticket));
-        shared.report(Event::Cancelled { ticket, params: params.cloned() });
+        shared.cancelled(ticket, params);
         self.give_up_asked(&request, shared);
         self.settle(request.source, None, shared);
     }
@@ -302,7 +303,7 @@ impl Session {
         let Some((id, request)) = self.end_request(ticket, shared) else { return };
         shared.output.timers.clear(ServerTimer::Again(ticket));
         self.settle(request.source, Some(closed_before_answer(id)), shared);
-        shared.report(Event::Cancelled { ticket, params: None });
+        shared.cancelled(ticket, None);
     }
 
     /// Ends all requests to the client, because they will get no answer.

@@ -1,12 +1,13 @@
 //! What all clients of a server share: the limits of what they make it store, and the transport.
 
 use super::config::{Config, Handling};
+use super::ended_request::{OpenRequests, RequestOutcome};
 use super::event::Event;
 use super::principal::Principal;
 use super::served_requests::ServedRequests;
 use super::subscribed::SubscribedResources;
 use super::transport::{Kind, Route, ServerTransport, ToWrite, TransportNotice, TransportOutput};
-use crate::conversation::keys::{SessionKey, TicketKey};
+use crate::conversation::keys::{SessionKey, Ticket, TicketKey};
 use crate::conversation::outgoing;
 use crate::error::{Fault, UsageError};
 use crate::json::{Json, check_unique_keys};
@@ -27,6 +28,8 @@ pub(super) struct Usage {
     pub(super) held: usize,
     /// The number of the next request.
     next_ticket: u64,
+    /// The requests of which the end is reported.
+    pub(super) reported: OpenRequests,
     /// How many notifications were dropped since the last report, because the client does not read.
     pub(super) not_written: u64,
 }
@@ -64,6 +67,38 @@ impl<'s, T: ServerTransport> Shared<'s, T> {
 
     pub(super) fn report(&mut self, event: Event) {
         self.output.out.report(event);
+    }
+
+    /// Reports a request to the application.
+    pub(super) fn request(
+        &mut self,
+        ticket: Ticket,
+        principal: Option<&Principal>,
+        method: Method,
+        params: Option<Json>,
+    ) {
+        if self.default_handling.config().reports_ended_requests {
+            let (principal, now) = (principal.cloned(), self.output.now);
+            self.usage.reported.begin(ticket.key(), principal, &method, params.as_ref(), now);
+        }
+        self.report(Event::Requested { ticket, method, params });
+    }
+
+    /// A request of the client is answered.
+    pub(super) fn answered(&mut self, ticket: TicketKey, answer: &Result<Json, ErrorObject>) {
+        if let Some(ended) = self.usage.reported.answered(ticket, answer, self.output.now) {
+            self.report(Event::RequestEnded(Box::new(ended)));
+        }
+    }
+
+    /// Reports that a request of the client is cancelled: by a notification with these parameters, or by the end of its
+    /// exchange or session.
+    pub(super) fn cancelled(&mut self, ticket: TicketKey, params: Option<&Json>) {
+        let outcome = if params.is_some() { RequestOutcome::Cancelled } else { RequestOutcome::Disconnected };
+        self.report(Event::Cancelled { ticket, params: params.cloned() });
+        if let Some(ended) = self.usage.reported.end_unanswered(ticket, outcome, self.output.now) {
+            self.report(Event::RequestEnded(Box::new(ended)));
+        }
     }
 
     pub(super) fn fault(&mut self, fault: Fault) {

@@ -11,7 +11,7 @@ use super::session::{Session, closed_before_answer};
 use super::shared::Shared;
 use super::subscriptions::Listen;
 use super::transport::{Envelope, Kind, ReplyTo, Route, ServerTransport, TransportNotice};
-use super::{Config, Context, Event, Progress};
+use super::{Config, Context, Progress};
 use crate::conversation::incoming::Incoming;
 use crate::conversation::keys::TicketKey;
 use crate::error::{Fault, UsageError};
@@ -131,11 +131,12 @@ impl Stateless {
         let extensions = shared.transport.sender(None, reply_to).extensions();
         let request =
             StatelessRequest { reply_to, method: method.clone(), context: Box::new(context), extensions, progress };
+        let principal = request.context.principal.clone();
         let ticket = self.incoming.insert_as(shared.begin_request(None, bytes), id, request, bytes);
         if cancels && reply_to != ReplyTo::Stream {
             self.exchanges.insert(reply_to, ticket.key());
         }
-        shared.report(Event::Requested { ticket, method, params });
+        shared.request(ticket, principal.as_ref(), method, params);
     }
 
     fn admit<T: ServerTransport>(
@@ -219,6 +220,7 @@ impl Stateless {
             }
             (Err(error), _) => Err(error),
         };
+        shared.answered(ticket, &answer);
         let answer = Message::Response(Response::new(id, answer));
         shared.write_answer(Some(answer), route(request.reply_to, Kind::Reply));
         reserved.map_or(Ok(()), |code| Err(UsageError::ReservedErrorCode { code }))
@@ -290,7 +292,7 @@ impl Stateless {
             return;
         }
         let Some((_, request)) = self.end_request(ticket, shared) else { return };
-        shared.report(Event::Cancelled { ticket, params: params.cloned() });
+        shared.cancelled(ticket, params);
         shared.write_answer(None, route(request.reply_to, Kind::Reply));
     }
 
@@ -301,7 +303,7 @@ impl Stateless {
         }
         let Some(ticket) = self.exchanges.remove(&reply_to) else { return };
         if self.end_request(ticket, shared).is_some() {
-            shared.report(Event::Cancelled { ticket, params: None });
+            shared.cancelled(ticket, None);
         }
     }
 
@@ -310,7 +312,7 @@ impl Stateless {
         let Some((id, request)) = self.end_request(ticket, shared) else { return };
         let answer = Message::Response(closed_before_answer(id));
         shared.write_answer(Some(answer), route(request.reply_to, Kind::Reply));
-        shared.report(Event::Cancelled { ticket, params: None });
+        shared.cancelled(ticket, None);
     }
 
     /// Ends all requests and subscriptions, because each request has exactly one outcome (invariant 1).

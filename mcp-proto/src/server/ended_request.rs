@@ -1,0 +1,205 @@
+//! What a server reports about each request that has ended: for logs, metrics and audits.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::principal::Principal;
+use crate::Instant;
+use crate::conversation::keys::TicketKey;
+use crate::json::Json;
+use crate::jsonrpc::ErrorObject;
+use crate::spec::{Method, TraceContext};
+use crate::text::Excerpt;
+
+/// The most characters of a target that are kept.
+const TARGET_CHARS: usize = 128;
+
+/// A request of a client that has ended, without its payload.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct EndedRequest {
+    /// The request, with the key of its session.
+    pub ticket: TicketKey,
+    /// The authenticated client.
+    pub principal: Option<Principal>,
+    /// The method.
+    pub method: Method,
+    /// What the request is about: the name of the tool or prompt, or only the scheme of the resource's URI, because the
+    /// rest of it may be private. At most 128 characters.
+    pub target: Option<Excerpt>,
+    /// How the request ended.
+    pub outcome: RequestOutcome,
+    /// From the arrival of the request to its end.
+    pub duration: Duration,
+    /// Bytes of its parameters.
+    pub params_bytes: usize,
+    /// Bytes of the result or the error.
+    pub answer_bytes: usize,
+    /// The trace to which the request belongs, as 32 hexadecimal digits.
+    ///
+    /// Rules: JR-20.
+    pub trace_id: Option<Box<str>>,
+}
+
+/// How a request of a client ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum RequestOutcome {
+    /// With a result.
+    Result,
+    /// With the result of a tool that states a failure of the tool (`isError`).
+    ToolError,
+    /// With a result that requires input from the client, which then makes a new request.
+    InputRequired,
+    /// With a JSON-RPC error of this code.
+    Error(i64),
+    /// The client has cancelled it.
+    Cancelled,
+    /// Its HTTP exchange or its session ended before the answer.
+    Disconnected,
+}
+
+impl RequestOutcome {
+    /// A stable name for logs and metrics; all errors have the same.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Result => "result",
+            Self::ToolError => "tool_error",
+            Self::InputRequired => "input_required",
+            Self::Error(_) => "error",
+            Self::Cancelled => "cancelled",
+            Self::Disconnected => "disconnected",
+        }
+    }
+
+    fn of(answer: &Result<Json, ErrorObject>) -> Self {
+        let result = match answer {
+            Ok(result) => result,
+            Err(error) => return Self::Error(error.code()),
+        };
+        let [kind, is_error] = result.first_members(["resultType", "isError"]);
+        if is_error.is_some_and(|is_error| is_error.as_bytes() == b"true") {
+            Self::ToolError
+        } else if kind.is_some_and(|kind| kind.as_string().is_some_and(|kind| &*kind == "input_required")) {
+            Self::InputRequired
+        } else {
+            Self::Result
+        }
+    }
+}
+
+/// The requests that have not ended.
+#[derive(Debug, Default)]
+pub(super) struct OpenRequests {
+    open: BTreeMap<TicketKey, Begun>,
+    /// When the request began that is being handled again under another ticket.
+    renewed: Option<Instant>,
+}
+
+/// What is known about a request from its beginning.
+#[derive(Debug)]
+struct Begun {
+    principal: Option<Principal>,
+    method: Method,
+    target: Option<Excerpt>,
+    at: Instant,
+    params_bytes: usize,
+    trace_id: Option<Box<str>>,
+}
+
+impl OpenRequests {
+    pub(super) fn begin(
+        &mut self,
+        ticket: TicketKey,
+        principal: Option<Principal>,
+        method: &Method,
+        params: Option<&Json>,
+        now: Instant,
+    ) {
+        let begun = Begun {
+            principal,
+            method: method.clone(),
+            target: target(method, params),
+            at: self.renewed.take().unwrap_or(now),
+            params_bytes: params.map_or(0, Json::len),
+            trace_id: trace_id(params),
+        };
+        self.open.insert(ticket, begun);
+    }
+
+    /// The request was answered; `None` if it is not known.
+    pub(super) fn answered(
+        &mut self,
+        ticket: TicketKey,
+        answer: &Result<Json, ErrorObject>,
+        now: Instant,
+    ) -> Option<EndedRequest> {
+        let bytes = match answer {
+            Ok(result) => result.len(),
+            Err(error) => error.as_json().len(),
+        };
+        self.end(ticket, RequestOutcome::of(answer), bytes, now)
+    }
+
+    /// The request has ended without an answer; `None` if it is not known.
+    pub(super) fn end_unanswered(
+        &mut self,
+        ticket: TicketKey,
+        outcome: RequestOutcome,
+        now: Instant,
+    ) -> Option<EndedRequest> {
+        self.end(ticket, outcome, 0, now)
+    }
+
+    /// The request is handled again: it may begin once more, under another ticket, until `renewed` is called.
+    pub(super) fn renew(&mut self, ticket: TicketKey) {
+        self.renewed = self.open.remove(&ticket).map(|begun| begun.at);
+    }
+
+    /// A request was handled again.
+    pub(super) const fn renewed(&mut self) {
+        self.renewed = None;
+    }
+
+    fn end(
+        &mut self,
+        ticket: TicketKey,
+        outcome: RequestOutcome,
+        answer_bytes: usize,
+        now: Instant,
+    ) -> Option<EndedRequest> {
+        let Begun { principal, method, target, at, params_bytes, trace_id } = self.open.remove(&ticket)?;
+        let duration = now.saturating_duration_since(at);
+        Some(EndedRequest {
+            ticket,
+            principal,
+            method,
+            target,
+            outcome,
+            duration,
+            params_bytes,
+            answer_bytes,
+            trace_id,
+        })
+    }
+}
+
+/// What a request is about, as far as a log may show it.
+fn target(method: &Method, params: Option<&Json>) -> Option<Excerpt> {
+    let named_by = method.facts().named_by?;
+    let name = params?.first_member(named_by)?;
+    let name = name.as_string()?;
+    let shown = match named_by {
+        "name" => &*name,
+        "uri" => name.split_once(':')?.0,
+        // Who knows the id of a task may be able to read its result.
+        _ => return None,
+    };
+    Some(Excerpt::new(shown, TARGET_CHARS)).filter(|shown| !shown.as_str().is_empty())
+}
+
+/// The trace id in `traceparent` (W3C Trace Context, section 3.2).
+fn trace_id(params: Option<&Json>) -> Option<Box<str>> {
+    TraceContext::from_params(params).traceparent()?.split('-').nth(1).map(Into::into)
+}
