@@ -42,7 +42,7 @@ use crate::pin_file::PinFile;
 use crate::record::{Record, Recorder, Source};
 use crate::secrets::Secrets;
 use crate::signals::Signals;
-use crate::{END_TIMEOUT, seed};
+use crate::{END_TIMEOUT, request_log, seed};
 
 /// Serves until a signal ends it. Returns `true`.
 ///
@@ -175,6 +175,7 @@ fn config(args: &ServeArgs, server: &Described, listening: &Listening) -> gatewa
     relay.initialize_timeout = args.start_timeout;
     relay.drain_timeout = args.drain_timeout;
     relay.max_timeout = relay.max_timeout.max(args.request_timeout);
+    relay.reports_ended_requests = request_log::is_enabled();
     relay.seed = seed();
     config
 }
@@ -200,6 +201,9 @@ fn announce(listening: &Listening, servers: &[Described], args: &ServeArgs) -> i
     }
     out.flush()
 }
+
+/// How the log names the only server, or all servers as one: by the path.
+const UNNAMED: &str = "/mcp";
 
 /// Logs the events of a server, and records messages.
 struct Observer {
@@ -238,12 +242,16 @@ fn log_line(event: &Event, server: &str) -> Option<(Level, String)> {
         Event::Drained { cancelled } => {
             (Level::Warn, format!("requests to {server} were cancelled, because the gateway is stopped: {cancelled}"))
         }
-        _ => return None,
+        // It is a line with fields.
+        Event::RequestEnded(_) | _ => return None,
     })
 }
 
 impl GatewayObserver for Observer {
     fn event(&mut self, event: &Event) {
+        if let Event::RequestEnded(ended) = event {
+            request_log::log(self.name.as_deref().unwrap_or(UNNAMED), ended);
+        }
         if let Some((level, text)) = log_line(event, &self.shown) {
             log::log!(level, "{text}");
         }

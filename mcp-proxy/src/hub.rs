@@ -99,9 +99,7 @@ impl Hub {
         let name = name_of(&identity);
         let place = HubPlace::new(&name)?;
         arguments.extend(["--listen".into(), place.option()]);
-        if let Some(level) = log.level() {
-            arguments.extend(["--log-level".into(), level.into()]);
-        }
+        arguments.extend(log.words());
         arguments.push("--".into());
         arguments.extend(command.iter().cloned());
         Ok(Self {
@@ -109,7 +107,7 @@ impl Hub {
             lock: place.folder().join(format!("{name}.lock")),
             place,
             arguments,
-            log_file: log.log_file.clone(),
+            log_file: log.file.clone(),
         })
     }
 

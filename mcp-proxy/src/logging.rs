@@ -1,17 +1,22 @@
 //! Writes logs to stderr or a file, never to stdout, one line each.
 //!
-//! A dedicated thread writes them, so that a slow or blocked reader of the log blocks no other thread.
+//! `line` has the form of a line. A dedicated thread writes them, so that a slow or blocked reader of the log blocks no other thread.
+
+mod line;
 
 use std::collections::VecDeque;
+use std::ffi::OsString;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use clap::ValueEnum;
 use env_logger::{Builder, Target};
-use log::LevelFilter;
+use jiff::Timestamp;
+use line::Line;
+use log::{Level, LevelFilter, Record};
 use mcp_proto::escape_text;
 
 use crate::private_file::{self, Existing};
@@ -34,18 +39,24 @@ const STACK: usize = 256 * 1024;
 #[group(skip)]
 pub(crate) struct LogOptions {
     /// The level of the log
-    #[arg(long, value_enum, default_value_t = LogLevel::Warn)]
-    pub(crate) log_level: LogLevel,
+    #[arg(id = "log_level", long = "log-level", value_enum, default_value_t = LogLevel::Warn)]
+    pub(crate) level: LogLevel,
 
     /// Logs to this file instead of stderr
-    #[arg(long, value_name = "FILE")]
-    pub(crate) log_file: Option<PathBuf>,
+    #[arg(id = "log_file", long = "log-file", value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+
+    /// The form of each line of the log
+    #[arg(id = "log_format", long = "log-format", value_enum, default_value_t = LogFormat::Text)]
+    pub(crate) format: LogFormat,
 }
 
 impl LogOptions {
-    /// The name of the level on the command line.
-    pub(crate) fn level(&self) -> Option<String> {
-        self.log_level.to_possible_value().map(|value| value.get_name().to_owned())
+    /// The level and the form on a command line.
+    pub(crate) fn words(&self) -> impl Iterator<Item = OsString> {
+        let values =
+            [("--log-level", self.level.to_possible_value()), ("--log-format", self.format.to_possible_value())];
+        values.into_iter().filter_map(|(option, value)| Some([option.into(), value?.get_name().into()])).flatten()
     }
 }
 
@@ -57,6 +68,14 @@ pub(crate) enum LogLevel {
     Info,
     Debug,
     Trace,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// For people: the time, the level, the message, and fields as `name=value`
+    Text,
+    /// For programs: one JSON object
+    Json,
 }
 
 impl From<LogLevel> for LevelFilter {
@@ -82,20 +101,22 @@ impl From<LogLevel> for LevelFilter {
 /// # Errors
 ///
 /// If the file cannot be opened, or the thread not started.
-pub(crate) fn init(level: LevelFilter, file: Option<&Path>) -> io::Result<Log> {
-    let output: Box<dyn Write + Send> = match file {
+pub(crate) fn init(options: &LogOptions) -> io::Result<Log> {
+    let LogOptions { level, file, format } = options;
+    let (level, format) = (LevelFilter::from(*level), *format);
+    let output: Box<dyn Write + Send> = match file.as_deref() {
         Some(path) => Box::new(private_file::open(path, Existing::Append)?),
         None => Box::new(io::stderr()),
     };
-    let log = Log::spawn(output)?;
+    let log = Log::spawn(output, format)?;
     let lines = log.clone();
     Builder::new()
         .filter_level(LevelFilter::Off)
         .filter_module("mcp_proxy", level)
         .filter_module("mcp_blocking", level)
         .format(move |out, record| {
-            let level = record.level().as_str().to_ascii_lowercase();
-            writeln!(out, "mcp-proxy: {level}: {}", lines.shown(&record.args().to_string()))
+            let line = Line::new(record, Timestamp::now(), |text| lines.shown(text));
+            writeln!(out, "{}", line.format(format))
         })
         .target(Target::Pipe(Box::new(log.clone())))
         .init();
@@ -130,13 +151,13 @@ impl State {
 }
 
 impl Log {
-    fn spawn(output: impl Write + Send + 'static) -> io::Result<Self> {
+    fn spawn(output: impl Write + Send + 'static, format: LogFormat) -> io::Result<Self> {
         let log = Self(Arc::default());
         let shared = Arc::clone(&log.0);
         thread::Builder::new()
             .name("mcp-log".to_owned())
             .stack_size(STACK)
-            .spawn(move || write_lines(output, &shared))?;
+            .spawn(move || write_lines(output, format, &shared))?;
         Ok(log)
     }
 
@@ -193,7 +214,7 @@ impl Shared {
 }
 
 /// Writes what is queued, for as long as the process runs. If the output is closed, the lines are lost.
-fn write_lines(mut output: impl Write, shared: &Shared) {
+fn write_lines(mut output: impl Write, format: LogFormat, shared: &Shared) {
     loop {
         let mut state = shared.state();
         state.is_writing = false;
@@ -207,10 +228,10 @@ fn write_lines(mut output: impl Write, shared: &Shared) {
             let _ = output.write_all(&line);
         }
         if dropped > 0 {
-            let _ = writeln!(
-                output,
-                "mcp-proxy: warn: {dropped} lines of this log were dropped: they were not read in time"
-            );
+            let text = format_args!("{dropped} lines of this log were dropped: they were not read in time");
+            let record = Record::builder().level(Level::Warn).args(text).build();
+            let line = Line::new(&record, Timestamp::now(), str::to_owned);
+            let _ = writeln!(output, "{}", line.format(format));
         }
         let _ = output.flush();
     }
@@ -224,7 +245,7 @@ mod tests {
     #[cfg(unix)]
     fn lines_that_are_not_read_are_dropped_and_counted_and_block_no_thread() {
         let (mut reader, writer) = std::os::unix::net::UnixStream::pair().unwrap();
-        let mut log = Log::spawn(writer).unwrap();
+        let mut log = Log::spawn(writer, LogFormat::Text).unwrap();
         let line = [vec![b'x'; 999], vec![b'\n']].concat();
         // More than a socket and the queue hold, before anything is read: the writes must not block.
         let sent = 4000;
@@ -238,7 +259,7 @@ mod tests {
         let mut lines = io::BufRead::lines(io::BufReader::new(&mut reader));
         while kept + dropped < sent {
             let line = lines.next().unwrap().unwrap();
-            match line.strip_prefix("mcp-proxy: warn: ") {
+            match line.split_once(" mcp-proxy: warn: ").map(|(_, text)| text) {
                 Some(count) => dropped += count.split(' ').next().unwrap().parse::<usize>().unwrap(),
                 None => kept += 1,
             }
@@ -298,7 +319,7 @@ mod tests {
             }
         }
         let (calls, done) = std::sync::mpsc::channel();
-        let mut log = Log::spawn(Slow(calls)).unwrap();
+        let mut log = Log::spawn(Slow(calls), LogFormat::Text).unwrap();
         log.flush();
         for _ in 0..3 {
             log.write_all(b"line\n").unwrap();
@@ -306,7 +327,7 @@ mod tests {
             assert_eq!(done.try_iter().collect::<Vec<_>>(), ["written", "flushed"]);
         }
         // Lines that were written free their room.
-        let mut log = Log::spawn(io::sink()).unwrap();
+        let mut log = Log::spawn(io::sink(), LogFormat::Text).unwrap();
         for _ in 0..3 {
             log.write_all(&vec![b'x'; QUEUE_BYTES / 2 + 1]).unwrap();
             log.flush();

@@ -13,6 +13,7 @@ mod platform;
 mod printed;
 mod private_file;
 mod record;
+mod request_log;
 mod restrictions;
 mod secrets;
 mod sign_in;
@@ -25,7 +26,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use args::{Account, Args, Command, Server, Settings};
 use log::Level;
-use logging::{Log, LogOptions};
+use logging::Log;
 use mcp_blocking::{Observer, Proxy};
 use mcp_intermediary::relay::{Config, Event, KnownServer, Pins, Side};
 use mcp_proto::client::{CloseReason, Unavailable};
@@ -42,8 +43,7 @@ const END_TIMEOUT: Duration = Duration::from_secs(8);
 
 fn main() -> ExitCode {
     let args = Args::of_process();
-    let LogOptions { log_level, log_file } = args.log();
-    let log = logging::init((*log_level).into(), log_file.as_deref())
+    let log = logging::init(args.log())
         .unwrap_or_else(|error| Args::exit_with_usage(&format!("{}: {error}", log_option(&args))));
     let outcome = run(args, &log);
     if let Err(error) = &outcome {
@@ -55,7 +55,7 @@ fn main() -> ExitCode {
 
 /// The option that sets the destination of the log, for an error message.
 fn log_option(args: &Args) -> String {
-    args.log().log_file.as_ref().map_or_else(|| "the log".to_owned(), |path| format!("--log-file {}", path.display()))
+    args.log().file.as_ref().map_or_else(|| "the log".to_owned(), |path| format!("--log-file {}", path.display()))
 }
 
 /// Returns whether the command succeeded.
@@ -116,7 +116,7 @@ fn serve(args: &Args, settings: Settings) -> io::Result<bool> {
     };
     let mut config = config(args, versions, limits);
     let pins = args.restrictions.apply(&mut config).unwrap_or_else(|message| Args::exit_with_usage(&message));
-    let mut watcher = Watcher { server: server.in_words(), recorder, known: None, pins };
+    let mut watcher = Watcher { server: server.in_words(), name: server.to_string(), recorder, known: None, pins };
     let proxy = match server {
         Server::Http { http, options, authorization: None } => Proxy::http(*http, options, config),
         Server::Http { http, options, authorization: Some(authorization) } => {
@@ -148,6 +148,7 @@ fn config(args: &Args, versions: Vec<ProtocolVersion>, limits: Limits) -> Config
     config.drain_timeout = args.drain_timeout;
     config.answer_after = args.answer_after;
     config.max_timeout = config.max_timeout.max(args.request_timeout);
+    config.reports_ended_requests = request_log::is_enabled();
     config.seed = seed();
     config
 }
@@ -162,6 +163,8 @@ fn seed() -> u64 {
 struct Watcher {
     /// The server, as it appears in log messages.
     server: String,
+    /// Its URL or its command.
+    name: String,
     recorder: Option<Recorder>,
     /// Where it is stored what the server states about itself.
     known: Option<KnownServerFile>,
@@ -244,7 +247,8 @@ fn log_line(event: &Event, server: &str) -> Option<(Level, String)> {
             (Level::Warn, Failed::NoMessages { limit: *limit }.describe(server))
         }
         Event::Closed(reason) => (Level::Debug, format!("closed ({reason:?})")),
-        _ => return None,
+        // It is a line with fields.
+        Event::RequestEnded(_) | _ => return None,
     };
     Some((level, text))
 }
@@ -253,6 +257,9 @@ impl Observer for Watcher {
     fn event(&mut self, event: &Event) {
         if let (Event::Connected { version, result, .. }, Some(known)) = (event, &mut self.known) {
             known.write(&KnownServer::new(*version, result.clone()));
+        }
+        if let Event::RequestEnded(ended) = event {
+            request_log::log(&self.name, ended);
         }
         if let Some((level, text)) = log_line(event, &self.server) {
             log::log!(level, "{text}");

@@ -13,6 +13,12 @@ use crate::jsonrpc::RequestId;
 pub struct SessionKey(NonZeroU64);
 
 impl SessionKey {
+    /// The number of the session at its server, for a log. It is no secret, unlike the id of the session.
+    #[must_use]
+    pub const fn number(self) -> u64 {
+        self.0.get()
+    }
+
     /// The key of a server's first session.
     pub(crate) const FIRST: Self = Self(NonZeroU64::MIN);
 

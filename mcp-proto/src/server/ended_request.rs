@@ -73,6 +73,12 @@ impl RequestOutcome {
         }
     }
 
+    /// The code of the JSON-RPC error.
+    #[must_use]
+    pub const fn error_code(self) -> Option<i64> {
+        if let Self::Error(code) = self { Some(code) } else { None }
+    }
+
     fn of(answer: &Result<Json, ErrorObject>) -> Self {
         let result = match answer {
             Ok(result) => result,

@@ -135,3 +135,46 @@ fn it_is_stated_at_the_start_for_which_servers_the_user_is_not_known() {
     assert!(warned.contains("--user-env MCP_USER has no effect for the remote server far"), "{warned}");
     assert!(!warned.contains("near"), "{warned}");
 }
+
+#[test]
+fn each_request_is_a_line_of_the_log_with_its_user_and_without_its_payload() {
+    let folder = folder("users-log");
+    let (script, log) = (script(&folder), folder.join("log"));
+    let (named, file) = (format!("files=sh '{script}'"), log.to_str().unwrap());
+    let users = ["--token-env", "ada=TOKEN_A", "--token-env", "bob=TOKEN_B"];
+    let log_options = ["--log-level", "info", "--log-format", "json", "--log-file", file];
+    let mut command = gateway(&[&users[..], &log_options, &["--name", &named]].concat());
+    command.envs([("TOKEN_A", "token-of-ada"), ("TOKEN_B", "token-of-bob")]);
+    let serving = Serving::spawn(command);
+    let mut ids = Vec::new();
+    for user in ["ada", "bob"] {
+        let token = format!("token-of-{user}");
+        let session = serving.open(Asks { path: "/files/mcp", token: Some(&token) }).unwrap();
+        let trace = format!("00-{:032x}-00f067aa0ba902b7-01", 4711);
+        let params =
+            format!(r#"{{"name":"keep","arguments":{{"m":"mark-of-{user}"}},"_meta":{{"traceparent":"{trace}"}}}}"#);
+        assert!(session.send(&request("7", "tools/call", &params)).text().contains("mark-of-"));
+        session.send(&request("8", "prompts/get", r#"{"name":"none"}"#));
+        ids.push(session.id.clone());
+    }
+    assert_eq!(serving.end("TERM").0, Some(0));
+    let log = std::fs::read_to_string(&log).unwrap();
+    for secret in ["mark-of-", "token-of-", &ids[0], &ids[1]] {
+        assert!(!log.contains(secret), "{secret}: {log}");
+    }
+    let lines: Vec<serde_json::Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    for user in ["ada", "bob"] {
+        let of_user = |line: &&serde_json::Value| line["user.id"] == user && line["message"] == "a request ended";
+        let of_user: Vec<_> = lines.iter().filter(of_user).collect();
+        let ended: Vec<_> =
+            of_user.iter().map(|line| [&line["mcp.method.name"], &line["outcome"], &line["server"]]).collect();
+        let expected = [["initialize", "result"], ["tools/call", "result"], ["prompts/get", "error"]];
+        assert_eq!(ended, expected.map(|[method, outcome]| [method, outcome, "files"]), "{log}");
+        let call = of_user[1];
+        assert_eq!((&call["gen_ai.tool.name"], &call["level"]), (&"keep".into(), &"info".into()));
+        assert_eq!(call["trace_id"], format!("{:032x}", 4711));
+        assert!(call["duration"].as_f64().unwrap() > 0.0 && call["request.bytes"].as_u64().unwrap() > 50, "{call}");
+        assert_eq!(of_user[2]["error.type"], -32601);
+        assert!(call["time"].as_str().unwrap().ends_with('Z'));
+    }
+}

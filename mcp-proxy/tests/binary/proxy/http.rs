@@ -451,7 +451,9 @@ fn px8_text_from_a_peer_cannot_forge_log_lines() {
     proxy.wait();
     for line in &proxy.stderr {
         assert!(
-            line.starts_with("mcp-proxy: ") && !line.contains('\u{1b}') && !line.contains("error: forged"),
+            line.find("Z mcp-proxy: ") == Some("2026-11-28T00:00:00.000".len())
+                && !line.contains('\u{1b}')
+                && !line.contains("error: forged"),
             "{line}"
         );
     }
@@ -626,5 +628,28 @@ fn the_demonstration_shows_a_whole_dialogue() {
     ] {
         let at = rest.find(part).unwrap_or_else(|| panic!("{part} is missing: {text}"));
         rest = &rest[at + part.len()..];
+    }
+}
+
+#[test]
+fn each_request_is_a_line_of_the_log_without_its_payload() {
+    let server = echo_server();
+    let mut proxy = Proxy::start(&["--log-level", "info", &server.url()]);
+    proxy.initialize();
+    proxy.write(&request("1", "tools/call", r#"{"name":"t","arguments":{"m":"mark-of-ada"}}"#));
+    proxy.line();
+    proxy.end_input();
+    let status = proxy.wait().0;
+    let errors = proxy.stderr.iter().collect::<Vec<_>>().join("\n");
+    assert!(status.success() && !errors.contains("mark-of-ada"), "{errors}");
+    let name = format!("server={}", server.url());
+    for (method, more) in [("initialize", ""), ("tools/call", "gen_ai.tool.name=t")] {
+        let method = format!("mcp.method.name={method}");
+        let is_it = |line: &&str| {
+            ["info: a request ended", &name, &method, more, "outcome=result", "duration="]
+                .iter()
+                .all(|part| line.contains(part))
+        };
+        assert_eq!(errors.lines().filter(is_it).count(), 1, "{method}: {errors}");
     }
 }
