@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use mcp_proto::server::{EndedRequest, Event, RequestOutcome};
-use mcp_proto::{ErrorObject, Json};
+use mcp_proto::server::{Config, EndedRequest, Event, RequestOutcome, Server};
+use mcp_proto::{ErrorObject, Json, Method, Stdio};
 use mcp_testkit::byte_stream::ServerStream;
 use mcp_testkit::http_exchange::TestRequest;
 use mcp_testkit::http_server::HttpServerHarness;
-use mcp_testkit::messages::request;
+use mcp_testkit::messages::{INITIALIZED, initialize, request};
 
+const OPENING: &str = r#"{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}"#;
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 
 fn stream() -> ServerStream {
@@ -139,4 +140,32 @@ fn nothing_is_reported_that_was_not_asked_for() {
     let ticket = stream.requested().pop().expect("a request");
     stream.machine.respond(ticket, Ok(Json::empty_object().clone()), stream.now).unwrap();
     assert_eq!(stream.events(), []);
+}
+
+#[test]
+fn a_request_that_is_handled_again_ends_once_with_all_of_its_time() {
+    let mut config = Config::new("s", "1");
+    config.reports_ended_requests = true;
+    let mut stream = ServerStream::of(Server::pass_through(Stdio::new(), config.clone()).unwrap());
+    stream.line(initialize("1", "2025-11-25"));
+    let opening = stream.requested().pop().expect("a request");
+    stream.line(request("2", "tools/list", "{}"));
+    let first = stream.requested().pop().expect("a request");
+    stream.now += Duration::from_secs(2);
+    stream.machine.handle_again(first, Method::PROMPTS_LIST, None, stream.now);
+    let second = stream.requested().pop().expect("a request");
+    stream.now += Duration::from_secs(1);
+    stream.machine.respond(second, Ok(Json::empty_object().clone()), stream.now).unwrap();
+    let again = only(stream.events());
+    assert_eq!((again.method, again.duration), (Method::PROMPTS_LIST, Duration::from_secs(3)));
+
+    // The machine answers it itself, and the time of the next one is its own.
+    stream.machine.serve(config).unwrap();
+    stream.machine.handle_again(opening, Method::INITIALIZE, Some(Json::parse(OPENING).unwrap()), stream.now);
+    stream.line(INITIALIZED);
+    stream.events();
+    stream.line(request("3", "tools/call", r#"{"name":"t"}"#));
+    let ticket = stream.requested().pop().expect("a request");
+    stream.machine.respond(ticket, Ok(Json::empty_object().clone()), stream.now).unwrap();
+    assert_eq!(only(stream.events()).duration, Duration::ZERO);
 }

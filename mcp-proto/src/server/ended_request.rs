@@ -209,3 +209,26 @@ fn target(method: &Method, params: Option<&Json>) -> Option<Excerpt> {
 fn trace_id(params: Option<&Json>) -> Option<Box<str>> {
     TraceContext::from_params(params).traceparent()?.split('-').nth(1).map(Into::into)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conversation::keys::SessionKey;
+
+    #[test]
+    fn a_request_is_kept_until_it_has_ended() {
+        let ticket = |number| TicketKey::new(Some(SessionKey::FIRST), number);
+        let mut requests = OpenRequests::default();
+        for number in 0..3 {
+            requests.begin(ticket(number), None, &Method::TOOLS_LIST, None, Instant::START);
+        }
+        let answer = Ok(Json::empty_object().clone());
+        assert!(requests.answered(ticket(0), &answer, Instant::START).is_some());
+        assert!(requests.answered(ticket(0), &answer, Instant::START).is_none());
+        assert!(requests.end_unanswered(ticket(1), RequestOutcome::Cancelled, Instant::START).is_some());
+        requests.renew(ticket(2));
+        assert_eq!((requests.open.len(), requests.renewed), (0, Some(Instant::START)));
+        requests.renewed();
+        assert_eq!(requests.renewed, None);
+    }
+}

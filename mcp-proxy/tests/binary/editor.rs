@@ -1,6 +1,6 @@
 //! The editor that uses the proxy.
 
-use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -63,10 +63,9 @@ impl Proxy {
     /// Starts a proxy whose stdout is not read yet.
     pub(crate) fn spawn_unread(command: &mut Command) -> (Self, ChildStdout) {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // A process that another test is starting may still have the file open to which the program was copied.
         let mut child = loop {
             match command.spawn() {
-                Err(error) if error.kind() == ErrorKind::ExecutableFileBusy => thread::sleep(Duration::from_millis(10)),
+                Err(error) if is_passing(&error) => thread::sleep(Duration::from_millis(10)),
                 started => break started.expect("the proxy starts"),
             }
         };
@@ -176,4 +175,11 @@ impl Drop for Proxy {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Whether a program that could not be started can be started soon: another process that is being started may still have the
+/// file open to which the program was copied, and Wine fails with this code while many are started.
+fn is_passing(error: &io::Error) -> bool {
+    const ERROR_INTERNAL_ERROR: i32 = 1359;
+    error.kind() == ErrorKind::ExecutableFileBusy || cfg!(windows) && error.raw_os_error() == Some(ERROR_INTERNAL_ERROR)
 }
