@@ -8,12 +8,14 @@
 //! | `tokens` | the tokens of users |
 //! | `jwt` | the tokens of an authorization server |
 //! | `key_file` | the file with the keys of an authorization server |
+//! | `metrics` | the numbers of `--metrics` |
 //! | `pages` | the pages of `--health` and `--metrics` |
 
 mod config_file;
 mod jwt;
 mod key_file;
 mod listen;
+mod metrics;
 mod pages;
 mod servers;
 mod tokens;
@@ -31,6 +33,7 @@ use mcp_intermediary::relay::Pins;
 use mcp_intermediary::{gateway, relay};
 use mcp_proto::UsageError;
 use mcp_proto::server::TwoEndpoints;
+use metrics::Metrics;
 use pages::Pages;
 use servers::{Described, Kind};
 use tokens::Tokens;
@@ -68,6 +71,8 @@ pub(crate) fn run(args: &Arc<ServeArgs>, log: &Log) -> io::Result<bool> {
     let mut gateway = Gateway::new();
     gateway.max_connections = args.max_connections.into();
     gateway.leave_after = args.leave_after;
+    let names = servers.iter().map(|server| server.label().to_owned()).collect();
+    let metrics = Arc::new(Metrics::new(gateway.status(), names));
     for server in &servers {
         let mut config = config(args, server, &listening);
         config.http.protected_resource = jwt::resource(args, server).map_err(io::Error::other)?;
@@ -79,6 +84,8 @@ pub(crate) fn run(args: &Arc<ServeArgs>, log: &Log) -> io::Result<bool> {
         let pins = restrictions.apply(&mut config.relay).unwrap_or_else(|message| or_exit(message));
         let observer = Observer {
             name: server.name.clone(),
+            label: server.label().to_owned(),
+            metrics: args.metrics.is_some().then(|| Arc::clone(&metrics)),
             pins,
             shown: server.in_words(),
             record: record.clone(),
@@ -94,7 +101,7 @@ pub(crate) fn run(args: &Arc<ServeArgs>, log: &Log) -> io::Result<bool> {
     } else if !tokens.is_empty() {
         gateway = gateway.authenticate(move |head| tokens.authenticate(head));
     }
-    let pages = Pages::new(args, gateway.status(), &servers);
+    let pages = Pages::new(args, gateway.status(), metrics);
     gateway = gateway.pages(move |head| pages.answer(head));
     // Requests in progress are answered, then the processes are stopped.
     let (drain, stop, kill) = (args.drain_timeout, gateway.stopper(), gateway.stopper());
@@ -175,7 +182,7 @@ fn config(args: &ServeArgs, server: &Described, listening: &Listening) -> gatewa
     relay.initialize_timeout = args.start_timeout;
     relay.drain_timeout = args.drain_timeout;
     relay.max_timeout = relay.max_timeout.max(args.request_timeout);
-    relay.reports_ended_requests = request_log::is_enabled();
+    relay.reports_ended_requests = request_log::is_enabled() || args.metrics.is_some();
     relay.seed = seed();
     config
 }
@@ -202,13 +209,14 @@ fn announce(listening: &Listening, servers: &[Described], args: &ServeArgs) -> i
     out.flush()
 }
 
-/// How the log names the only server, or all servers as one: by the path.
-const UNNAMED: &str = "/mcp";
-
 /// Logs the events of a server, and records messages.
 struct Observer {
     /// The name of the server, if it has one.
     name: Option<String>,
+    /// The server in metrics, and in the lines of the log for requests.
+    label: String,
+    /// `None` if there is no page for them.
+    metrics: Option<Arc<Metrics>>,
     /// The server, as it appears in log messages.
     shown: String,
     record: Option<Record>,
@@ -250,7 +258,12 @@ fn log_line(event: &Event, server: &str) -> Option<(Level, String)> {
 impl GatewayObserver for Observer {
     fn event(&mut self, event: &Event) {
         if let Event::RequestEnded(ended) = event {
-            request_log::log(self.name.as_deref().unwrap_or(UNNAMED), ended);
+            request_log::log(&self.label, ended);
+        }
+        match (event, &self.metrics) {
+            (Event::RequestEnded(ended), Some(metrics)) => metrics.request_ended(&self.label, ended),
+            (Event::NotStarted { .. }, Some(metrics)) => metrics.start_paused(&self.label),
+            _ => {}
         }
         if let Some((level, text)) = log_line(event, &self.shown) {
             log::log!(level, "{text}");

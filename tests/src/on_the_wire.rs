@@ -28,6 +28,7 @@ use mcp_proto::server::{Config, HttpConfig};
 use mcp_testkit::bad_requests::{self, PING, Row};
 use mcp_testkit::http_exchange::{TestRequest, TestResponse, initialize, modern};
 use mcp_testkit::raw_client::{RawClient, RawConnection, text};
+use mcp_testkit::waiting::wait_until;
 
 /// Generates a test from each scenario. Its argument is a function that takes a configuring function, starts a server
 /// that is configured by it, and returns a value with an `address` that stops the server on drop.
@@ -555,16 +556,12 @@ pub fn hm5_headers_that_repeat_arguments_must_match_the_body(server: &RawClient)
 pub fn hm10_a_client_of_the_newer_revision_that_goes_has_cancelled(server: &RawClient) {
     let mut waiting: Vec<_> = (0..FEW).map(|_| server.open(&TestRequest::stateless("1", "wait", ""))).collect();
     let echo = TestRequest::stateless("1", "echo", "");
-    // The server's threads read requests, and detect disconnected clients, with a delay.
-    let soon = |code: u16| {
-        (0..500).any(|_| {
-            thread::sleep(Duration::from_millis(10));
-            server.answer(&echo).code() == code
-        })
-    };
-    assert!(soon(503), "more are served than may wait");
+    // The server's threads read requests, and detect disconnected clients, with a delay. Then no more are served.
+    let wait_for = |code: u16| wait_until(|| server.answer(&echo).code() == code);
+    wait_for(503);
     drop(waiting.pop());
-    assert!(soon(200), "a request whose client has disconnected is still served");
+    // A request whose client has disconnected is served no longer.
+    wait_for(200);
     for client in &mut waiting {
         assert!(client.is_silent());
     }

@@ -2,6 +2,7 @@
 //! here find what is wrong without building: a crate or a feature that is not stated, or that does not exist.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use tests::pages::{self, Page};
@@ -88,4 +89,25 @@ fn the_programs_of_the_readme_are_on_the_first_page_of_mcp_tokio() {
         let is_there = compiled.programs.iter().any(|other| other.source == program.source);
         assert!(is_there, "{} is not on the first page of mcp-tokio", program.place);
     }
+}
+
+/// Names of metrics that begin with one of these are the gateway's.
+fn metrics_in(text: &str) -> BTreeSet<&str> {
+    text.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_')
+        .filter(|word| word.starts_with("mcp_proxy_") || word.starts_with("mcp_server_"))
+        // The series of a histogram.
+        .map(|word| word.trim_end_matches("_bucket").trim_end_matches("_count").trim_end_matches("_sum"))
+        .collect()
+}
+
+#[test]
+fn the_dashboard_shows_every_metric_of_the_page_for_gateways_and_no_other() {
+    let read = |name: &str| fs::read_to_string(root().join("docs").join(name)).expect("a file");
+    let dashboard: serde_json::Value = serde_json::from_str(&read("grafana-dashboard.json")).expect("it is JSON");
+    let shown: String =
+        dashboard["panels"].as_array().expect("panels").iter().map(serde_json::Value::to_string).collect();
+    let documented = read("gateway.md");
+    let (shown, documented) = (metrics_in(&shown), metrics_in(&documented));
+    assert_eq!(shown, documented);
+    assert!(documented.len() > 10, "{documented:?}");
 }

@@ -342,8 +342,7 @@ impl Driver {
     fn count(&self, action: &HttpAction) {
         match action {
             HttpAction::Respond { response, .. } => {
-                let is_refusal = response.status().is_client_error() || response.status().is_server_error();
-                add(&self.counters.refusals, usize::from(is_refusal));
+                self.counters.answered(response.status());
                 add(&self.counters.bytes_sent, response.body().len());
             }
             HttpAction::Write { chunk, .. } => add(&self.counters.bytes_sent, chunk.len()),

@@ -1,7 +1,10 @@
 //! Counts what happens in a gateway, for other threads.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use http::StatusCode;
 
 /// Counts sessions, processes and requests of a gateway. Clones count the same.
 #[derive(Debug, Clone, Default)]
@@ -25,8 +28,8 @@ pub struct ServerStatus {
     pub backends_stopped: u64,
     /// HTTP requests.
     pub requests: u64,
-    /// HTTP requests that were refused: answered with a status of 400 or above.
-    pub refusals: u64,
+    /// HTTP requests that were refused, by the status of the answer: 400 or above.
+    pub refusals: BTreeMap<StatusCode, u64>,
     /// Bytes of the bodies of requests.
     pub bytes_received: u64,
     /// Bytes of the bodies of responses.
@@ -43,7 +46,7 @@ pub(super) struct Counters {
     pub(super) backends_failed: AtomicU64,
     pub(super) backends_stopped: AtomicU64,
     pub(super) requests: AtomicU64,
-    pub(super) refusals: AtomicU64,
+    refusals: Mutex<BTreeMap<StatusCode, u64>>,
     pub(super) bytes_received: AtomicU64,
     pub(super) bytes_sent: AtomicU64,
 }
@@ -69,6 +72,13 @@ impl GatewayStatus {
 }
 
 impl Counters {
+    /// Counts an answer with this status, if it refuses the request.
+    pub(super) fn answered(&self, status: StatusCode) {
+        if status.is_client_error() || status.is_server_error() {
+            *self.refusals.lock().unwrap_or_else(PoisonError::into_inner).entry(status).or_default() += 1;
+        }
+    }
+
     fn read(&self) -> ServerStatus {
         let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
         ServerStatus {
@@ -79,7 +89,7 @@ impl Counters {
             backends_failed: count(&self.backends_failed),
             backends_stopped: count(&self.backends_stopped),
             requests: count(&self.requests),
-            refusals: count(&self.refusals),
+            refusals: self.refusals.lock().unwrap_or_else(PoisonError::into_inner).clone(),
             bytes_received: count(&self.bytes_received),
             bytes_sent: count(&self.bytes_sent),
         }

@@ -164,6 +164,11 @@ impl Described {
         }
     }
 
+    /// Its name in metrics and in the log; the path for the only server, or for all servers as one.
+    pub(super) fn label(&self) -> &str {
+        self.name.as_deref().unwrap_or("/mcp")
+    }
+
     /// The paths of all of its endpoints.
     pub(super) fn paths(&self, has_two_endpoints: bool) -> Vec<String> {
         let endpoints = if has_two_endpoints { &["mcp", "sse", "messages"][..] } else { &["mcp"] };

@@ -18,11 +18,28 @@ use mcp_testkit::messages::request;
 use mcp_testkit::raw_client::{RawClient, text};
 use mcp_testkit::waiting::{LONG, wait_until};
 use tests::ending_servers::runs;
+use tests::installed::is_installed;
 use tests::nginx::Nginx;
 
 use super::serving::{Asks, SERVER, Serving, before, folder, gateway, member, script};
 use crate::editor::{Proxy, command};
 use crate::running::Running;
+
+/// Prometheus itself finds no fault with the page.
+fn check_with_promtool(metrics: &str) {
+    if !is_installed("promtool") {
+        return;
+    }
+    let mut promtool = Command::new("promtool");
+    let promtool =
+        promtool.args(["check", "metrics"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut promtool = promtool.spawn().expect("it is installed");
+    promtool.stdin.take().expect("a pipe").write_all(metrics.as_bytes()).expect("it reads");
+    let found = promtool.wait_with_output().expect("it ends");
+    let found =
+        (found.status.success(), String::from_utf8_lossy(&found.stdout), String::from_utf8_lossy(&found.stderr));
+    assert_eq!((found.0, &*found.1, &*found.2), (true, "", ""));
+}
 
 #[test]
 fn several_servers_have_a_path_each() {
@@ -44,12 +61,14 @@ fn several_servers_have_a_path_each() {
     for line in [
         r#"mcp_proxy_sessions{server="one"} 1"#,
         r#"mcp_proxy_backends_started_total{server="two"} 1"#,
-        r#"mcp_proxy_refusals_total{server="two"} 1"#,
+        r#"mcp_proxy_refusals_total{server="two",status="404"} 1"#,
         "# TYPE mcp_proxy_sent_bytes_total counter",
+        r#"mcp_server_operation_duration_seconds_count{server="one",mcp_method_name="initialize",target="",outcome="result"} 1"#,
     ] {
         assert!(metrics.lines().any(|found| found == line), "{line} in {metrics}");
     }
     assert!(!metrics.contains(&sessions[0].id));
+    check_with_promtool(&metrics);
     assert_eq!(serving.load(), (2, 2));
 }
 
