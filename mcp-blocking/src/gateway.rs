@@ -130,6 +130,7 @@ pub struct Gateway {
     servers: Vec<Served>,
     authenticate: Authenticate,
     pages: Option<Box<Pages>>,
+    refuse: Option<Box<Pages>>,
     /// The maximum number of connections at one time, for all servers together, as
     /// [`HttpService::max_connections`](crate::HttpService::max_connections). Each open stream of a client needs one, and a
     /// thread. Streams take at most half of them, divided equally among the servers. Default 512.
@@ -162,6 +163,7 @@ impl Gateway {
             servers: Vec::new(),
             authenticate: Authenticate::default(),
             pages: None,
+            refuse: None,
             max_connections: 512,
             head_timeout: timeouts.head,
             idle_timeout: timeouts.idle,
@@ -220,6 +222,32 @@ impl Gateway {
         self
     }
 
+    /// Sets the function that may refuse a request for a server, for example while the application cannot record what it
+    /// serves. It does not see the body, and is called before the request is authenticated.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicBool, Ordering};
+    ///
+    /// use http::{Response, StatusCode};
+    /// use mcp_blocking::Gateway;
+    ///
+    /// let is_paused = Arc::new(AtomicBool::new(false));
+    /// let paused = Arc::clone(&is_paused);
+    /// let gateway = Gateway::new().refuse(move |_| {
+    ///     let mut response = Response::new("maintenance".into());
+    ///     *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+    ///     paused.load(Ordering::Relaxed).then_some(response)
+    /// });
+    /// ```
+    #[must_use]
+    pub fn refuse(mut self, check: impl Fn(&Parts) -> Option<Response<Bytes>> + Send + Sync + 'static) -> Self {
+        self.refuse = Some(Box::new(check));
+        self
+    }
+
     /// Returns a handle that counts sessions, processes and requests.
     #[must_use]
     pub fn status(&self) -> GatewayStatus {
@@ -240,7 +268,7 @@ impl Gateway {
     /// [`io::ErrorKind::InvalidInput`] if there is no server, or two have the same path. If a thread could not be started,
     /// if no connections can be accepted any more, or if the thread of a server has panicked.
     pub fn serve(self, listener: impl Into<Listener>) -> io::Result<()> {
-        let Self { servers, authenticate, pages, max_connections, status, stopper, .. } = self;
+        let Self { servers, authenticate, pages, refuse, max_connections, status, stopper, .. } = self;
         check_paths(&servers)?;
         let (listener, closer) = Accepting::new(listener.into())?;
         let closer = Arc::new(closer());
@@ -271,7 +299,14 @@ impl Gateway {
             let route = move |head: &Parts| {
                 let path = head.uri.path();
                 if let Some((_, inbox)) = routes.iter().find(|(http, _)| http.serves_path(path)) {
-                    return Destination::Machine(Arc::clone(inbox));
+                    let refusal = refuse.as_ref().and_then(|refuse| refuse(head));
+                    return refusal.map_or_else(
+                        || Destination::Machine(Arc::clone(inbox)),
+                        |refusal| {
+                            log_refusal(&refusal);
+                            Destination::Response(refusal)
+                        },
+                    );
                 }
                 let page = pages.as_ref().and_then(|pages| pages(head));
                 let servers = routes.iter().map(|(http, _)| http);

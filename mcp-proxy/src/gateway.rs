@@ -3,6 +3,7 @@
 //! | file | what it does |
 //! |---|---|
 //! | `servers` | the servers of the command line |
+//! | `audit` | the file of `--audit` |
 //! | `config_file` | the servers of a file in the form that editors have |
 //! | `listen` | the listening socket, and who may connect to it |
 //! | `tokens` | the tokens of users |
@@ -11,6 +12,7 @@
 //! | `metrics` | the numbers of `--metrics` |
 //! | `pages` | the pages of `--health` and `--metrics` |
 
+mod audit;
 mod config_file;
 mod jwt;
 mod key_file;
@@ -21,9 +23,10 @@ mod servers;
 mod tokens;
 
 use std::collections::BTreeMap;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
 
+use audit::Audit;
 use jwt::Jwts;
 use listen::Listening;
 use log::Level;
@@ -42,6 +45,7 @@ use crate::args::serve::{ServeArgs, Share};
 use crate::args::{Args, limits_of_messages};
 use crate::logging::Log;
 use crate::pin_file::PinFile;
+use crate::platform::Reopen;
 use crate::record::{Record, Recorder, Source};
 use crate::secrets::Secrets;
 use crate::signals::Signals;
@@ -63,16 +67,20 @@ pub(crate) fn run(args: &Arc<ServeArgs>, log: &Log) -> io::Result<bool> {
     let secrets = Arc::new(secrets);
     log.leave_out(Arc::clone(&secrets));
     let record = args.record.as_ref().map(|path| {
-        Record::new(path, secrets)
+        Record::new(path, Arc::clone(&secrets))
             .unwrap_or_else(|error| Args::exit_with_usage(&format!("--record {}: {error}", path.display())))
     });
     let listening = Listening::open(args, has_users)?;
+    let audit = args.audit.file.as_ref().map(|path| {
+        let audit = Audit::open(path, args.audit.is_required, Arc::clone(&secrets));
+        Arc::new(audit.unwrap_or_else(|error| or_exit(format!("--audit {}: {error}", path.display()))))
+    });
 
     let mut gateway = Gateway::new();
     gateway.max_connections = args.max_connections.into();
     gateway.leave_after = args.leave_after;
     let names = servers.iter().map(|server| server.label().to_owned()).collect();
-    let metrics = Arc::new(Metrics::new(gateway.status(), names));
+    let metrics = Arc::new(Metrics::new(gateway.status(), names, audit.clone()));
     for server in &servers {
         let mut config = config(args, server, &listening);
         config.http.protected_resource = jwt::resource(args, server).map_err(io::Error::other)?;
@@ -86,6 +94,7 @@ pub(crate) fn run(args: &Arc<ServeArgs>, log: &Log) -> io::Result<bool> {
             name: server.name.clone(),
             label: server.label().to_owned(),
             metrics: args.metrics.is_some().then(|| Arc::clone(&metrics)),
+            audit: audit.clone(),
             pins,
             shown: server.in_words(),
             record: record.clone(),
@@ -103,10 +112,14 @@ pub(crate) fn run(args: &Arc<ServeArgs>, log: &Log) -> io::Result<bool> {
     }
     let pages = Pages::new(args, gateway.status(), metrics);
     gateway = gateway.pages(move |head| pages.answer(head));
+    if let Some(audit) = audit.clone() {
+        gateway = gateway.refuse(move |_| audit.refusal());
+    }
     // Requests in progress are answered, then the processes are stopped.
     let (drain, stop, kill) = (args.drain_timeout, gateway.stopper(), gateway.stopper());
     let within = drain.saturating_add(END_TIMEOUT);
-    let signals = Signals::stop(within, move || stop.shutdown(drain), move || kill.kill())?;
+    let signals =
+        Signals::stop(within, move || stop.shutdown(drain), move || kill.kill(), reopening(log.clone(), audit))?;
     warn_without_user_env(args, &servers);
     for server in &servers {
         if let Some(problem) = server.problem() {
@@ -124,6 +137,19 @@ pub(crate) fn run(args: &Arc<ServeArgs>, log: &Log) -> io::Result<bool> {
     drop(file);
     signals.exit_after(2);
     outcome.map(|()| true)
+}
+
+/// What SIGHUP does for a service, whose files are renamed from time to time. From a terminal, it says that this has gone.
+fn reopening(log: Log, audit: Option<Arc<Audit>>) -> Option<Reopen> {
+    if io::stdin().is_terminal() || io::stderr().is_terminal() {
+        return None;
+    }
+    Some(Box::new(move || {
+        log.reopen();
+        if let Some(audit) = &audit {
+            audit.reopen();
+        }
+    }))
 }
 
 /// Names the servers for which `--user-env` has no effect.
@@ -182,7 +208,7 @@ fn config(args: &ServeArgs, server: &Described, listening: &Listening) -> gatewa
     relay.initialize_timeout = args.start_timeout;
     relay.drain_timeout = args.drain_timeout;
     relay.max_timeout = relay.max_timeout.max(args.request_timeout);
-    relay.reports_ended_requests = request_log::is_enabled() || args.metrics.is_some();
+    relay.reports_ended_requests = request_log::is_enabled() || args.metrics.is_some() || args.audit.file.is_some();
     relay.seed = seed();
     config
 }
@@ -215,6 +241,7 @@ struct Observer {
     name: Option<String>,
     /// The server in metrics, and in the lines of the log for requests.
     label: String,
+    audit: Option<Arc<Audit>>,
     /// `None` if there is no page for them.
     metrics: Option<Arc<Metrics>>,
     /// The server, as it appears in log messages.
@@ -259,6 +286,9 @@ impl GatewayObserver for Observer {
     fn event(&mut self, event: &Event) {
         if let Event::RequestEnded(ended) = event {
             request_log::log(&self.label, ended);
+            if let Some(audit) = &self.audit {
+                audit.record(&self.label, ended);
+            }
         }
         match (event, &self.metrics) {
             (Event::RequestEnded(ended), Some(metrics)) => metrics.request_ended(&self.label, ended),

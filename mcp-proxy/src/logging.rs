@@ -7,7 +7,7 @@ mod line;
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -104,11 +104,8 @@ impl From<LogLevel> for LevelFilter {
 pub(crate) fn init(options: &LogOptions) -> io::Result<Log> {
     let LogOptions { level, file, format } = options;
     let (level, format) = (LevelFilter::from(*level), *format);
-    let output: Box<dyn Write + Send> = match file.as_deref() {
-        Some(path) => Box::new(private_file::open(path, Existing::Append)?),
-        None => Box::new(io::stderr()),
-    };
-    let log = Log::spawn(output, format)?;
+    let output = open(file.as_deref())?;
+    let log = Log::spawn(output, file.clone(), format)?;
     let lines = log.clone();
     Builder::new()
         .filter_level(LevelFilter::Off)
@@ -121,6 +118,19 @@ pub(crate) fn init(options: &LogOptions) -> io::Result<Log> {
         .target(Target::Pipe(Box::new(log.clone())))
         .init();
     Ok(log)
+}
+
+/// Stderr, or this file.
+fn open(file: Option<&Path>) -> io::Result<Box<dyn Write + Send>> {
+    Ok(match file {
+        Some(path) => Box::new(private_file::open(path, Existing::Append)?),
+        None => Box::new(io::stderr()),
+    })
+}
+
+/// A record as a line of JSON, whose texts `shown` makes fit for display.
+pub(crate) fn line_of_json(record: &Record<'_>, shown: impl Fn(&str) -> String) -> String {
+    Line::new(record, Timestamp::now(), shown).format(LogFormat::Json)
 }
 
 /// A queue of lines for the thread that writes them. Clones share the queue.
@@ -142,22 +152,25 @@ struct State {
     /// Lines dropped since the thread last wrote their count.
     dropped: u64,
     is_writing: bool,
+    /// The file is to be opened again.
+    is_moved: bool,
 }
 
 impl State {
     fn is_empty(&self) -> bool {
-        self.lines.is_empty() && self.dropped == 0
+        self.lines.is_empty() && self.dropped == 0 && !self.is_moved
     }
 }
 
 impl Log {
-    fn spawn(output: impl Write + Send + 'static, format: LogFormat) -> io::Result<Self> {
+    /// Writes to `output`, which may be opened again at `file`.
+    fn spawn(output: impl Write + Send + 'static, file: Option<PathBuf>, format: LogFormat) -> io::Result<Self> {
         let log = Self(Arc::default());
         let shared = Arc::clone(&log.0);
         thread::Builder::new()
             .name("mcp-log".to_owned())
             .stack_size(STACK)
-            .spawn(move || write_lines(output, format, &shared))?;
+            .spawn(move || write_lines(Box::new(output), file.as_deref(), format, &shared))?;
         Ok(log)
     }
 
@@ -175,6 +188,12 @@ impl Log {
             Some(secrets) => escape_text(&secrets.leave_out(start), MAX_CHARS),
             None => escape_text(start, MAX_CHARS),
         }
+    }
+
+    /// Goes on with a new file, after the old one was renamed.
+    pub(crate) fn reopen(&self) {
+        self.0.state().is_moved = true;
+        self.0.changed.notify_all();
     }
 
     /// Waits until every line is written, but not longer than [`FLUSH_TIMEOUT`].
@@ -214,16 +233,23 @@ impl Shared {
 }
 
 /// Writes what is queued, for as long as the process runs. If the output is closed, the lines are lost.
-fn write_lines(mut output: impl Write, format: LogFormat, shared: &Shared) {
+fn write_lines(mut output: Box<dyn Write + Send>, file: Option<&Path>, format: LogFormat, shared: &Shared) {
     loop {
         let mut state = shared.state();
         state.is_writing = false;
         shared.changed.notify_all();
         state = shared.changed.wait_while(state, |state| state.is_empty()).unwrap_or_else(PoisonError::into_inner);
         let (lines, dropped) = (std::mem::take(&mut state.lines), std::mem::take(&mut state.dropped));
+        let is_moved = std::mem::take(&mut state.is_moved);
         state.bytes = 0;
         state.is_writing = true;
         drop(state);
+        if is_moved {
+            // If the file cannot be opened, the old one is kept.
+            if let Ok(opened) = open(file) {
+                output = opened;
+            }
+        }
         for line in lines {
             let _ = output.write_all(&line);
         }
@@ -245,7 +271,7 @@ mod tests {
     #[cfg(unix)]
     fn lines_that_are_not_read_are_dropped_and_counted_and_block_no_thread() {
         let (mut reader, writer) = std::os::unix::net::UnixStream::pair().unwrap();
-        let mut log = Log::spawn(writer, LogFormat::Text).unwrap();
+        let mut log = Log::spawn(writer, None, LogFormat::Text).unwrap();
         let line = [vec![b'x'; 999], vec![b'\n']].concat();
         // More than a socket and the queue hold, before anything is read: the writes must not block.
         let sent = 4000;
@@ -319,7 +345,7 @@ mod tests {
             }
         }
         let (calls, done) = std::sync::mpsc::channel();
-        let mut log = Log::spawn(Slow(calls), LogFormat::Text).unwrap();
+        let mut log = Log::spawn(Slow(calls), None, LogFormat::Text).unwrap();
         log.flush();
         for _ in 0..3 {
             log.write_all(b"line\n").unwrap();
@@ -327,7 +353,7 @@ mod tests {
             assert_eq!(done.try_iter().collect::<Vec<_>>(), ["written", "flushed"]);
         }
         // Lines that were written free their room.
-        let mut log = Log::spawn(io::sink(), LogFormat::Text).unwrap();
+        let mut log = Log::spawn(io::sink(), None, LogFormat::Text).unwrap();
         for _ in 0..3 {
             log.write_all(&vec![b'x'; QUEUE_BYTES / 2 + 1]).unwrap();
             log.flush();

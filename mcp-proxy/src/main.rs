@@ -130,7 +130,7 @@ fn serve(args: &Args, settings: Settings) -> io::Result<bool> {
     let proxy = proxy.map_err(io::Error::other)?;
     // Requests without an answer are answered with errors, and the session and the child process are ended.
     let (stop, kill) = (proxy.stopper(), proxy.stopper());
-    let signals = Signals::stop(END_TIMEOUT, move || stop.stop(), move || kill.kill())?;
+    let signals = Signals::stop(END_TIMEOUT, move || stop.stop(), move || kill.kill(), None)?;
     if io::stdin().is_terminal() {
         log::warn!("this reads MCP messages from stdin, one per line; an editor usually starts it; see --help");
     }

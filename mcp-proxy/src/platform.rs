@@ -18,4 +18,4 @@ pub(crate) use local_server::{
     HubPlace, ListeningFile, LocalListening, check_socket_path, inherited_local, inherited_tcp, listen_on_private_port,
     listen_on_unix_socket,
 };
-pub(crate) use signals::on_signal;
+pub(crate) use signals::{Reopen, on_signal};

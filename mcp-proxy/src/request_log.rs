@@ -16,14 +16,20 @@ pub(crate) fn is_enabled() -> bool {
 
 /// Logs a request to this server.
 pub(crate) fn log(server: &str, ended: &EndedRequest) {
+    with_record(server, ended, |record| log::logger().log(record));
+}
+
+/// Uses the record of a request to this server.
+pub(crate) fn with_record<R>(server: &str, ended: &EndedRequest, usage: impl FnOnce(&Record<'_>) -> R) -> R {
     let fields = fields(server, ended);
-    let record = Record::builder()
-        .level(Level::Info)
-        .target(TARGET)
-        .args(format_args!("a request ended"))
-        .key_values(&fields)
-        .build();
-    log::logger().log(&record);
+    usage(
+        &Record::builder()
+            .level(Level::Info)
+            .target(TARGET)
+            .args(format_args!("a request ended"))
+            .key_values(&fields)
+            .build(),
+    )
 }
 
 fn fields<'e>(server: &'e str, ended: &'e EndedRequest) -> Vec<(&'static str, Value<'e>)> {

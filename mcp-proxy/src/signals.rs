@@ -7,7 +7,7 @@ use std::{io, thread};
 
 use mcp_blocking::ServerProcess;
 
-use crate::platform::on_signal;
+use crate::platform::{Reopen, on_signal};
 
 /// Exit code of a process that a signal ended at once: the second one, or the first during `--check`.
 const INTERRUPTED: i32 = 130;
@@ -20,7 +20,7 @@ pub(crate) struct Signals(Arc<AtomicUsize>);
 
 impl Signals {
     /// The first signal calls `stop`; the process then has to end within this time. A second signal, or the end of this
-    /// time, calls `kill` and ends the process at once.
+    /// time, calls `kill` and ends the process at once. With `reopen`, SIGHUP calls that instead.
     ///
     /// # Errors
     ///
@@ -29,6 +29,7 @@ impl Signals {
         within: Duration,
         stop: impl Fn() + Send + 'static,
         kill: impl Fn() + Clone + Send + 'static,
+        reopen: Option<Reopen>,
     ) -> io::Result<Self> {
         let signals = Self::default();
         let count = Arc::clone(&signals.0);
@@ -51,7 +52,7 @@ impl Signals {
             }
             stop();
         };
-        on_signal(handle)?;
+        on_signal(handle, reopen)?;
         Ok(signals)
     }
 
@@ -68,7 +69,7 @@ impl Signals {
             server.kill();
             std::process::exit(INTERRUPTED);
         };
-        on_signal(handle)
+        on_signal(handle, None)
     }
 
     /// Ends the process if this many signals have arrived, as the thread that handles them is about to do.

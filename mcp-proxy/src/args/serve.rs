@@ -21,6 +21,19 @@ const ACCESS: &str = "Access options";
 /// The heading in the help for the processes of servers.
 const PROCESSES: &str = "Process options";
 
+/// Where requests are recorded.
+#[derive(Debug, clap::Args)]
+#[group(skip)]
+pub(crate) struct AuditOptions {
+    /// Adds a line of JSON to this file for each request that has ended
+    #[arg(id = "audit", long = "audit", value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+
+    /// Serves no request while the file of `--audit` cannot be written
+    #[arg(id = "audit_required", long = "audit-required", requires = "audit")]
+    pub(crate) is_required: bool,
+}
+
 /// Servers, and how clients reach them over HTTP.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
@@ -95,6 +108,9 @@ pub(crate) struct ServeArgs {
     /// Answers GET at this path with counts for Prometheus
     #[arg(long, value_name = "PATH", value_parser = page, num_args = 0..=1, default_missing_value = "/metrics")]
     pub(crate) metrics: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) audit: AuditOptions,
 
     /// How many processes each server has at most
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=10_000), default_value = "100", help_heading = PROCESSES)]

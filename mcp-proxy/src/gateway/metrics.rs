@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use mcp_blocking::{GatewayStatus, ServerStatus};
@@ -17,6 +17,8 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
+
+use super::audit::Audit;
 
 /// The upper bounds of the buckets in seconds, which are those of OpenTelemetry's conventions for MCP.
 const BUCKETS: [f64; 14] = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0];
@@ -50,7 +52,7 @@ struct OfServer {
 
 impl Metrics {
     /// `names` has the names of the servers, in their order.
-    pub(super) fn new(status: GatewayStatus, names: Vec<String>) -> Self {
+    pub(super) fn new(status: GatewayStatus, names: Vec<String>, audit: Option<Arc<Audit>>) -> Self {
         let mut registry = Registry::default();
         let durations: Family<_, _, fn() -> Histogram> = Family::new_with_constructor(|| Histogram::new(BUCKETS));
         let pauses = Family::default();
@@ -71,7 +73,7 @@ impl Metrics {
             "When the gateway was started, in seconds since 1970",
             ConstGauge::new(started.as_secs_f64()),
         );
-        registry.register_collector(Box::new(Counts { status, names }));
+        registry.register_collector(Box::new(Counts { status, names, audit }));
         Self { registry, durations, pauses, names: Mutex::default() }
     }
 
@@ -122,6 +124,7 @@ impl Metrics {
 struct Counts {
     status: GatewayStatus,
     names: Vec<String>,
+    audit: Option<Arc<Audit>>,
 }
 
 /// A value of each server, with its name and its description.
@@ -173,12 +176,17 @@ impl Collector for Counts {
                 ConstCounter::new(*count).encode(family.encode_family(&labels)?)?;
             }
         }
+        if let Some(audit) = &self.audit {
+            let help = "Requests that could not be recorded in the file of --audit";
+            let metric = encoder.encode_descriptor("mcp_proxy_audit_lost", help, None, MetricType::Counter)?;
+            ConstCounter::new(audit.lost()).encode(metric)?;
+        }
         Ok(())
     }
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::time::Duration;
 
     use mcp_proto::server::{Config, Event, Server};
@@ -187,7 +195,7 @@ mod tests {
     use super::*;
 
     /// What a server reports about a request that took 40 ms.
-    fn ended(method: &str, params: &str, answer: Result<Json, ErrorObject>) -> EndedRequest {
+    pub(in super::super) fn ended(method: &str, params: &str, answer: Result<Json, ErrorObject>) -> EndedRequest {
         let mut config = Config::new("s", "1");
         config.reports_ended_requests = true;
         let mut server = Server::pass_through(Stdio::new(), config).unwrap();
@@ -210,7 +218,7 @@ mod tests {
     }
 
     fn metrics() -> Metrics {
-        Metrics::new(GatewayStatus::default(), Vec::new())
+        Metrics::new(GatewayStatus::default(), Vec::new(), None)
     }
 
     /// The lines with the number of requests.

@@ -205,6 +205,12 @@ impl Serving {
         }
     }
 
+    /// The process of the gateway.
+    #[cfg(unix)]
+    pub(crate) fn id(&self) -> u32 {
+        self.proxy.child.id()
+    }
+
     /// Ends the gateway with a signal. Returns its exit code and the rest of stderr, once no process is left that could
     /// write to it.
     pub(crate) fn end(mut self, signal: &str) -> (Option<i32>, String) {

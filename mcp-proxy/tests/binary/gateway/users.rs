@@ -4,8 +4,9 @@
 use std::path::Path;
 use std::process::Command;
 
-use mcp_testkit::http_exchange::TestRequest;
+use mcp_testkit::http_exchange::{TestRequest, initialize};
 use mcp_testkit::messages::request;
+use mcp_testkit::waiting::wait_until;
 
 use super::serving::{Asks, Serving, folder, gateway};
 
@@ -176,5 +177,52 @@ fn each_request_is_a_line_of_the_log_with_its_user_and_without_its_payload() {
         assert!(call["duration"].as_f64().unwrap() > 0.0 && call["request.bytes"].as_u64().unwrap() > 50, "{call}");
         assert_eq!(of_user[2]["error.type"], -32601);
         assert!(call["time"].as_str().unwrap().ends_with('Z'));
+    }
+}
+
+#[test]
+fn an_audit_goes_on_in_a_new_file_after_sighup() {
+    let folder = folder("users-audit");
+    let (script, file, old) = (script(&folder), folder.join("audit"), folder.join("audit.1"));
+    let log = folder.join("log");
+    let mut command =
+        gateway(&["--token-env", "ada=TOKEN_A", "--audit", file.to_str().unwrap(), "--log-level", "info"]);
+    command.args(["--log-file", log.to_str().unwrap(), "--", "sh", &script]).env("TOKEN_A", "token-of-ada");
+    let serving = Serving::spawn(command);
+    let session = serving.open(Asks { path: "/mcp", token: Some("token-of-ada") }).unwrap();
+    let call =
+        |id: &str| session.send(&request(id, "tools/call", r#"{"name":"keep","arguments":{"m":"mark-of-ada"}}"#));
+    call("7");
+    let lines = |path: &Path| std::fs::read_to_string(path).unwrap_or_default().lines().count();
+    wait_until(|| lines(&file) == 2);
+    std::fs::rename(&file, &old).unwrap();
+    std::fs::rename(&log, folder.join("log.1")).unwrap();
+    let pid = serving.id().to_string();
+    assert!(Command::new("kill").args(["-HUP", &pid]).status().unwrap().success());
+    wait_until(|| file.exists());
+    call("8");
+    wait_until(|| lines(&file) == 1 && lines(&log) > 0);
+    assert_eq!(lines(&old), 2);
+    for path in [&file, &old] {
+        let text = std::fs::read_to_string(path).unwrap();
+        assert!(text.contains(r#""user.id":"ada""#) && text.contains(r#""outcome":"result""#), "{text}");
+        assert!(!text.contains("mark-of") && !text.contains("token-of") && !text.contains(&session.id), "{text}");
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_gateway_that_must_record_serves_nothing_while_the_disk_is_full() {
+    for (options, code) in [(&[][..], 200), (&["--audit-required"], 503)] {
+        let script = script(&folder(&format!("users-full-{code}")));
+        let mut command = gateway(&[&["--metrics", "--audit", "/dev/full"], options, &["--", "sh", &script]].concat());
+        command.env("X", "y");
+        let serving = Serving::spawn(command);
+        // The first request is served, and cannot be recorded.
+        let ask = || serving.raw.answer(&TestRequest::post(initialize("2025-11-25"))).code();
+        assert_eq!(ask(), 200);
+        wait_until(|| serving.page("/metrics").contains("mcp_proxy_audit_lost_total 1"));
+        assert_eq!(ask(), code, "{options:?}");
+        serving.wait_for_error("--audit /dev/full: ");
     }
 }
