@@ -36,6 +36,7 @@ pub fn server_http(seed: u64) {
         config.limits = limits(&mut random);
         config.capabilities =
             Json::parse(r#"{"tools":{"listChanged":true},"resources":{"subscribe":true},"logging":{}}"#).expect("JSON");
+        config.reports_ended_requests = true;
         config.reports_subscribe = random.one_in(4);
         http.two_endpoints = Some(TwoEndpoints { stream: "/sse".into(), messages: "/messages".into() });
         http.replay = *random.pick(&[0, 300, 100_000]);
@@ -70,7 +71,7 @@ pub fn server_http(seed: u64) {
     }
     harness.pass(LONG);
     application.read(harness.events());
-    assert!(application.waiting.is_empty(), "{:?} never ended", application.waiting);
+    application.check_end();
     assert_eq!(harness.server.load().to_string(), "nothing", "that is left");
 }
 

@@ -19,6 +19,8 @@ pub(super) struct Application {
     tickets: Vec<Ticket>,
     pub(super) waiting: BTreeSet<RequestKey>,
     cancelled: BTreeSet<TicketKey>,
+    /// Requests that have not ended.
+    open: BTreeSet<TicketKey>,
 }
 
 fn json(text: &str) -> Json {
@@ -29,13 +31,14 @@ fn json(text: &str) -> Json {
 ///
 /// # Panics
 ///
-/// A request that the server made has not ended exactly once.
+/// A request has not ended exactly once.
 pub fn server(seed: u64) {
     let mut random = Random::new(seed);
     let mut stream = ServerStream::server_with(|config| {
         config.limits = limits(&mut random);
         config.capabilities =
             json(r#"{"tools":{"listChanged":true},"resources":{"subscribe":true,"listChanged":true},"logging":{}}"#);
+        config.reports_ended_requests = true;
         config.strict_json = random.one_in(4);
         config.reports_subscribe = random.one_in(4);
         if random.one_in(4) {
@@ -69,7 +72,7 @@ pub fn server(seed: u64) {
     stream.machine.close(stream.now);
     stream.pass(LONG);
     application.read(stream.events());
-    assert!(application.waiting.is_empty(), "{:?} never ended", application.waiting);
+    application.check_end();
     assert!(stream.machine.is_closed(), "the server never closes");
     let load = stream.machine.load();
     assert_eq!(
@@ -157,10 +160,23 @@ impl Application {
         }
     }
 
+    /// Checks that every request has ended, in both directions.
+    pub(super) fn check_end(&self) {
+        assert!(self.waiting.is_empty(), "{:?} never ended", self.waiting);
+        assert!(self.open.is_empty(), "the end of {:?} was not reported", self.open);
+    }
+
     pub(super) fn read(&mut self, events: Vec<Event>) {
         for event in events {
             match event {
-                Event::Requested { ticket, .. } => self.tickets.push(ticket),
+                Event::Requested { ticket, .. } => {
+                    // A request that required input is reported again.
+                    self.open.insert(ticket.key());
+                    self.tickets.push(ticket);
+                }
+                Event::RequestEnded(ended) => {
+                    assert!(self.open.remove(&ended.ticket), "{:?} ended twice, or was never reported", ended.ticket);
+                }
                 Event::Cancelled { ticket, .. } => {
                     assert!(self.cancelled.insert(ticket), "{ticket:?} was cancelled twice");
                     self.tickets.retain(|kept| kept.key() != ticket);
