@@ -141,11 +141,12 @@ impl OpenRequests {
         answer: &Result<Json, ErrorObject>,
         now: Instant,
     ) -> Option<EndedRequest> {
+        let begun = self.open.remove(&ticket)?;
         let bytes = match answer {
             Ok(result) => result.len(),
             Err(error) => error.as_json().len(),
         };
-        self.end(ticket, RequestOutcome::of(answer), bytes, now)
+        Some(begun.ended(ticket, RequestOutcome::of(answer), bytes, now))
     }
 
     /// The request has ended without an answer; `None` if it is not known.
@@ -155,7 +156,7 @@ impl OpenRequests {
         outcome: RequestOutcome,
         now: Instant,
     ) -> Option<EndedRequest> {
-        self.end(ticket, outcome, 0, now)
+        Some(self.open.remove(&ticket)?.ended(ticket, outcome, 0, now))
     }
 
     /// The request is handled again: it may begin once more, under another ticket, until `renewed` is called.
@@ -167,27 +168,13 @@ impl OpenRequests {
     pub(super) const fn renewed(&mut self) {
         self.renewed = None;
     }
+}
 
-    fn end(
-        &mut self,
-        ticket: TicketKey,
-        outcome: RequestOutcome,
-        answer_bytes: usize,
-        now: Instant,
-    ) -> Option<EndedRequest> {
-        let Begun { principal, method, target, at, params_bytes, trace_id } = self.open.remove(&ticket)?;
+impl Begun {
+    fn ended(self, ticket: TicketKey, outcome: RequestOutcome, answer_bytes: usize, now: Instant) -> EndedRequest {
+        let Self { principal, method, target, at, params_bytes, trace_id } = self;
         let duration = now.saturating_duration_since(at);
-        Some(EndedRequest {
-            ticket,
-            principal,
-            method,
-            target,
-            outcome,
-            duration,
-            params_bytes,
-            answer_bytes,
-            trace_id,
-        })
+        EndedRequest { ticket, principal, method, target, outcome, duration, params_bytes, answer_bytes, trace_id }
     }
 }
 
