@@ -282,6 +282,22 @@ fn log_line(event: &Event, server: &str) -> Option<(Level, String)> {
     })
 }
 
+/// The target of lines that a client can cause in any number, which the log limits.
+const CLIENT_FAULT: &str = "mcp_proxy::gateway::client_fault";
+
+/// Whether each message of a client can cause the event.
+const fn is_caused_by_client(event: &Event) -> bool {
+    use relay::Event as E;
+    matches!(
+        event,
+        Event::Faulted(_)
+            | Event::Backend {
+                event: E::Faulted { .. } | E::Failed(_) | E::NotPassed { .. } | E::Postponed { .. },
+                ..
+            }
+    )
+}
+
 impl GatewayObserver for Observer {
     fn event(&mut self, event: &Event) {
         if let Event::RequestEnded(ended) = event {
@@ -296,7 +312,8 @@ impl GatewayObserver for Observer {
             _ => {}
         }
         if let Some((level, text)) = log_line(event, &self.shown) {
-            log::log!(level, "{text}");
+            let target = if is_caused_by_client(event) { CLIENT_FAULT } else { module_path!() };
+            log::log!(target: target, level, "{text}");
         }
         if let Event::Backend { backend, event: relay::Event::Closed(_) } = event {
             self.recorders.remove(backend);

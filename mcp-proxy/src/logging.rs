@@ -1,7 +1,8 @@
 //! Writes logs to stderr or a file, never to stdout, one line each.
 //!
-//! `line` has the form of a line. A dedicated thread writes them, so that a slow or blocked reader of the log blocks no other thread.
+//! `line` has the form of a line, and `flood` limits how many a client can cause. A dedicated thread writes them, so that a slow or blocked reader of the log blocks no other thread.
 
+mod flood;
 mod line;
 
 use std::collections::VecDeque;
@@ -10,10 +11,11 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 use env_logger::{Builder, Target};
+use flood::Flood;
 use jiff::Timestamp;
 use line::Line;
 use log::{Level, LevelFilter, Record};
@@ -106,12 +108,16 @@ pub(crate) fn init(options: &LogOptions) -> io::Result<Log> {
     let (level, format) = (LevelFilter::from(*level), *format);
     let output = open(file.as_deref())?;
     let log = Log::spawn(output, file.clone(), format)?;
-    let lines = log.clone();
+    let (lines, flood) = (log.clone(), Flood::default());
     Builder::new()
         .filter_level(LevelFilter::Off)
         .filter_module("mcp_proxy", level)
         .filter_module("mcp_blocking", level)
         .format(move |out, record| {
+            let Some(left_out) = flood.admit(record, Instant::now()) else { return Ok(()) };
+            if left_out > 0 {
+                writeln!(out, "{}", own_line(&format!("lines like the next one were left out: {left_out}"), format))?;
+            }
             let line = Line::new(record, Timestamp::now(), |text| lines.shown(text));
             writeln!(out, "{}", line.format(format))
         })
@@ -126,6 +132,13 @@ fn open(file: Option<&Path>) -> io::Result<Box<dyn Write + Send>> {
         Some(path) => Box::new(private_file::open(path, Existing::Append)?),
         None => Box::new(io::stderr()),
     })
+}
+
+/// A warning about the log itself.
+fn own_line(text: &str, format: LogFormat) -> String {
+    let args = format_args!("{text}");
+    let record = Record::builder().level(Level::Warn).args(args).build();
+    Line::new(&record, Timestamp::now(), str::to_owned).format(format)
 }
 
 /// A record as a line of JSON, whose texts `shown` makes fit for display.
@@ -254,10 +267,8 @@ fn write_lines(mut output: Box<dyn Write + Send>, file: Option<&Path>, format: L
             let _ = output.write_all(&line);
         }
         if dropped > 0 {
-            let text = format_args!("{dropped} lines of this log were dropped: they were not read in time");
-            let record = Record::builder().level(Level::Warn).args(text).build();
-            let line = Line::new(&record, Timestamp::now(), str::to_owned);
-            let _ = writeln!(output, "{}", line.format(format));
+            let text = format!("{dropped} lines of this log were dropped: they were not read in time");
+            let _ = writeln!(output, "{}", own_line(&text, format));
         }
         let _ = output.flush();
     }

@@ -226,3 +226,18 @@ fn a_gateway_that_must_record_serves_nothing_while_the_disk_is_full() {
         serving.wait_for_error("--audit /dev/full: ");
     }
 }
+
+#[test]
+fn clients_cannot_fill_the_log() {
+    let log = folder("users-flood").join("log");
+    let options = ["--metrics", "--log-level", "info", "--log-file", log.to_str().unwrap(), "--", "cat"];
+    let serving = Serving::spawn(gateway(&options));
+    for _ in 0..200 {
+        let foreign = TestRequest::post(initialize("2025-11-25")).with("origin", "https://evil.example");
+        assert_eq!(serving.raw.answer(&foreign).code(), 403);
+    }
+    assert!(serving.page("/metrics").contains(r#"mcp_proxy_refusals_total{server="/mcp",status="403"} 200"#));
+    serving.end("TERM");
+    let lines = std::fs::read_to_string(&log).unwrap().lines().count();
+    assert!((20..50).contains(&lines), "{lines}");
+}
