@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `servers` | the servers of the command line |
 //! | `audit` | the file of `--audit` |
+//! | `server_settings` | the settings of one server of that file |
 //! | `config_file` | the servers of a file in the form that editors have |
 //! | `listen` | the listening socket, and who may connect to it |
 //! | `tokens` | the tokens of users |
@@ -19,6 +20,7 @@ mod key_file;
 mod listen;
 mod metrics;
 mod pages;
+mod server_settings;
 mod servers;
 mod tokens;
 
@@ -46,7 +48,9 @@ use crate::args::{Args, limits_of_messages};
 use crate::logging::Log;
 use crate::pin_file::PinFile;
 use crate::platform::Reopen;
+use crate::printed::Printed;
 use crate::record::{Record, Recorder, Source};
+use crate::restrictions::Restrictions;
 use crate::secrets::Secrets;
 use crate::signals::Signals;
 use crate::{END_TIMEOUT, request_log, seed};
@@ -64,6 +68,9 @@ pub(crate) fn run(args: &Arc<ServeArgs>, log: &Log) -> io::Result<bool> {
     let jwts = Jwts::new(args, &servers).unwrap_or_else(|message| or_exit(message));
     let has_users = !tokens.is_empty() || jwts.is_some();
     check(args, &servers, has_users).unwrap_or_else(|message| or_exit(message));
+    if args.check_config {
+        return check_config(args, &servers);
+    }
     let secrets = Arc::new(secrets);
     log.leave_out(Arc::clone(&secrets));
     let record = args.record.as_ref().map(|path| {
@@ -84,11 +91,7 @@ pub(crate) fn run(args: &Arc<ServeArgs>, log: &Log) -> io::Result<bool> {
     for server in &servers {
         let mut config = config(args, server, &listening);
         config.http.protected_resource = jwt::resource(args, server).map_err(io::Error::other)?;
-        let restrictions = match &server.kind {
-            // The filters are those of its servers.
-            Kind::All(_) => args.restrictions.pins(),
-            Kind::Command(_) | Kind::Remote(_) => args.restrictions.of_server(server.name.as_deref()),
-        };
+        let restrictions = restrictions(args, server).unwrap_or_else(|message| or_exit(message));
         let pins = restrictions.apply(&mut config.relay).unwrap_or_else(|message| or_exit(message));
         let observer = Observer {
             name: server.name.clone(),
@@ -139,6 +142,36 @@ pub(crate) fn run(args: &Arc<ServeArgs>, log: &Log) -> io::Result<bool> {
     outcome.map(|()| true)
 }
 
+/// What clients may use of a server.
+fn restrictions(args: &ServeArgs, server: &Described) -> Result<Restrictions, String> {
+    match &server.kind {
+        // The filters are those of its servers.
+        Kind::All(_) => Ok(args.restrictions.pins()),
+        Kind::Command(_) | Kind::Remote(_) => {
+            let restrictions = server.settings.restrictions(args);
+            let restrictions = restrictions.map_err(|error| format!("{}: {error}", server.in_words()))?;
+            Ok(restrictions.of_server(server.name.as_deref()))
+        }
+    }
+}
+
+/// Prints the servers of a configuration without a mistake, and what is wrong with their programs. Returns whether nothing is.
+fn check_config(args: &ServeArgs, servers: &[Described]) -> io::Result<bool> {
+    let mut out = Printed::new();
+    let mut is_fine = true;
+    let mut outcome = Ok(());
+    for server in servers {
+        let restrictions = restrictions(args, server).unwrap_or_else(|message| Args::exit_with_usage(&message));
+        let filter = restrictions.filters().apply(&mut relay::Config::default());
+        filter.unwrap_or_else(|message| Args::exit_with_usage(&message));
+        let problem = server.problem();
+        is_fine &= problem.is_none();
+        let found = problem.map_or_else(|| "fine".to_owned(), |problem| problem.to_string());
+        outcome = outcome.and_then(|()| writeln!(out, "{} {}: {found}", server.path("mcp"), server.in_words()));
+    }
+    out.end(outcome.map(|()| is_fine))
+}
+
 /// What SIGHUP does for a service, whose files are renamed from time to time. From a terminal, it says that this has gone.
 fn reopening(log: Log, audit: Option<Arc<Audit>>) -> Option<Reopen> {
     if io::stdin().is_terminal() || io::stderr().is_terminal() {
@@ -175,6 +208,17 @@ fn check(args: &ServeArgs, servers: &[Described], has_users: bool) -> Result<(),
     if args.share == Share::Principal && !has_users {
         return Err("--share principal needs --token-env or --token-issuer, which distinguish users".to_owned());
     }
+    for server in servers {
+        let name = server.name.as_deref().unwrap_or_default();
+        if server.settings.share == Some(Share::Principal) && !has_users {
+            return Err(format!(
+                "the server {name} is shared by principal, which needs --token-env or --token-issuer, which distinguish users"
+            ));
+        }
+        if server.settings.share == Some(Share::All) && args.user_env.is_some() {
+            return Err(format!("--user-env has no effect for the server {name}, since one process serves all users"));
+        }
+    }
     let pages = [&args.health, &args.metrics];
     for path in pages.into_iter().flatten() {
         if servers.iter().any(|server| server.paths(args.sse).contains(path)) {
@@ -189,7 +233,7 @@ fn check(args: &ServeArgs, servers: &[Described], has_users: bool) -> Result<(),
 
 fn config(args: &ServeArgs, server: &Described, listening: &Listening) -> gateway::Config {
     let mut config = gateway::Config::default();
-    config.sharing = args.share.into();
+    config.sharing = server.settings.share(args).into();
     let (http, relay) = (&mut config.http, &mut config.relay);
     http.path = Some(server.path("mcp").into());
     http.two_endpoints =
@@ -204,10 +248,10 @@ fn config(args: &ServeArgs, server: &Described, listening: &Listening) -> gatewa
     relay.limits.backends = args.max_backends.into();
     // A quarter of the connections is for subscriptions, as half of them is for streams.
     relay.limits.subscriptions = relay.limits.subscriptions.max(usize::from(args.max_connections) / 4);
-    relay.request_timeout = args.request_timeout;
-    relay.initialize_timeout = args.start_timeout;
+    relay.request_timeout = server.settings.request_timeout(args);
+    relay.initialize_timeout = server.settings.start_timeout(args);
     relay.drain_timeout = args.drain_timeout;
-    relay.max_timeout = relay.max_timeout.max(args.request_timeout);
+    relay.max_timeout = relay.max_timeout.max(relay.request_timeout);
     relay.reports_ended_requests = request_log::is_enabled() || args.metrics.is_some() || args.audit.file.is_some();
     relay.seed = seed();
     config

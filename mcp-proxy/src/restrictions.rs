@@ -86,6 +86,39 @@ impl Restrictions {
         Self { pin, ..self.clone() }
     }
 
+    /// The restrictions on these names and URIs, which a file states for one server.
+    pub(crate) fn of_lists(kind: Primitive, allowed: Vec<String>, denied: Vec<String>) -> Self {
+        let none = Self::default();
+        match kind {
+            Primitive::Tool => Self { allow_tool: allowed, deny_tool: denied, ..none },
+            Primitive::Prompt => Self { allow_prompt: allowed, deny_prompt: denied, ..none },
+            Primitive::Resource => Self { allow_resource: allowed, deny_resource: denied, ..none },
+        }
+    }
+
+    /// These restrictions, and those of the file for one server.
+    ///
+    /// # Errors
+    ///
+    /// A text for the user: both allow only some names of a kind, which would allow more than each of them.
+    pub(crate) fn and(&self, of_file: &Self) -> Result<Self, String> {
+        let mut both = self.clone();
+        for (allowed, more, option) in [
+            (&mut both.allow_tool, &of_file.allow_tool, "--allow-tool"),
+            (&mut both.allow_prompt, &of_file.allow_prompt, "--allow-prompt"),
+            (&mut both.allow_resource, &of_file.allow_resource, "--allow-resource"),
+        ] {
+            if !allowed.is_empty() && !more.is_empty() {
+                return Err(format!("the file has such a list for a server, too: {option}"));
+            }
+            allowed.extend(more.iter().cloned());
+        }
+        both.deny_tool.extend(of_file.deny_tool.iter().cloned());
+        both.deny_prompt.extend(of_file.deny_prompt.iter().cloned());
+        both.deny_resource.extend(of_file.deny_resource.iter().cloned());
+        Ok(both)
+    }
+
     /// The restrictions on names and URIs, without pins.
     pub(crate) fn filters(&self) -> Self {
         Self { pin: None, ..self.clone() }

@@ -35,6 +35,7 @@ pub(crate) struct AuditOptions {
 }
 
 /// Servers, and how clients reach them over HTTP.
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 #[command(
@@ -52,6 +53,10 @@ pub(crate) struct ServeArgs {
     /// Serves each server of this file at `/NAME/mcp`: the JSON object `mcpServers` of editors, for commands and URLs
     #[arg(long, value_name = "FILE", conflicts_with = "command")]
     pub(crate) config: Option<PathBuf>,
+
+    /// Checks the options, the file and whether the programs are there, and serves nothing
+    #[arg(long)]
+    pub(crate) check_config: bool,
 
     /// Where to listen: an address with a port, a Unix socket, or the socket that was passed as stdin
     #[arg(long, value_name = "ADDRESS|unix:PATH|stdin", default_value = "127.0.0.1:8080")]

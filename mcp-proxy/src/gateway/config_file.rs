@@ -2,13 +2,20 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
+use clap::ValueEnum;
+use mcp_intermediary::relay;
 use mcp_proto::escape_text;
+use mcp_proto::spec::Primitive;
 use serde_json::{Map, Value};
 
+use super::server_settings::ServerSettings;
 use super::servers::{Described, Kind, Program, Remote};
-use crate::args::serve::check_name;
+use crate::args::seconds;
+use crate::args::serve::{Share, check_name};
 use crate::environment::expand;
+use crate::restrictions::Restrictions;
 use crate::secrets::Secrets;
 
 /// The names that the object with the servers may have; a file has one of them.
@@ -17,7 +24,9 @@ const OBJECTS: [&str; 2] = ["mcpServers", "servers"];
 const COMMAND_FIELDS: [&str; 4] = ["command", "args", "env", "cwd"];
 const REMOTE_FIELDS: [&str; 2] = ["url", "headers"];
 /// The fields that are known, but not needed.
-const OTHER_FIELDS: [&str; 2] = ["type", "disabled"];
+const OTHER_FIELDS: [&str; 3] = ["type", "disabled", "alwaysAllow"];
+/// The fields that are settings of every server.
+const SETTINGS: [&str; 7] = ["disabledTools", "tools", "prompts", "resources", "timeout", "startTimeout", "share"];
 
 /// The servers of a file with this text, in the order of their names, without those that are `disabled`.
 ///
@@ -39,7 +48,8 @@ pub(super) fn servers(text: &str, secrets: &mut Secrets) -> Result<Vec<Described
             continue;
         }
         let kind = kind(&place, server, secrets)?;
-        described.push(Described { name: Some(name.clone()), kind });
+        let settings = settings(&place, server)?;
+        described.push(Described { name: Some(name.clone()), kind, settings });
     }
     if described.is_empty() {
         return Err(format!("{place} has no server"));
@@ -55,7 +65,9 @@ fn kind(place: &Place, server: &Map<String, Value>, secrets: &mut Secrets) -> Re
         (false, false) => return Err(format!("{place} has neither a command nor a url")),
     };
     let used = if is_remote { &REMOTE_FIELDS[..] } else { &COMMAND_FIELDS };
-    for name in server.keys().filter(|name| !used.contains(&name.as_str()) && !OTHER_FIELDS.contains(&name.as_str())) {
+    let is_known =
+        |name: &&String| [used, &OTHER_FIELDS, &SETTINGS].iter().any(|fields| fields.contains(&name.as_str()));
+    for name in server.keys().filter(|name| !is_known(name)) {
         log::warn!("--config: {} is ignored, because it is not known", place.member(name));
     }
     let mut text = |name: &str| {
@@ -81,6 +93,38 @@ fn kind(place: &Place, server: &Map<String, Value>, secrets: &mut Secrets) -> Re
         }
     }
     Ok(Kind::Command(Program { name: program, arguments, env, cwd }))
+}
+
+fn settings(place: &Place, server: &Map<String, Value>) -> Result<ServerSettings, String> {
+    let mut settings = ServerSettings::default();
+    if let Some(tools) = server.get("disabledTools") {
+        let place = place.member("disabledTools");
+        settings.restrictions.push(place.restrictions(Primitive::Tool, Vec::new(), place.patterns(tools)?)?);
+    }
+    for (name, kind) in [("tools", Primitive::Tool), ("prompts", Primitive::Prompt), ("resources", Primitive::Resource)]
+    {
+        let Some(lists) = server.get(name) else { continue };
+        let place = place.member(name);
+        let lists = place.object(lists)?;
+        if let Some(other) = lists.keys().find(|name| !["allow", "deny"].contains(&name.as_str())) {
+            return Err(format!("{} is not known: there are allow and deny", place.member(other)));
+        }
+        let list =
+            |name: &str| lists.get(name).map_or_else(|| Ok(Vec::new()), |list| place.member(name).patterns(list));
+        let (allowed, denied) = (list("allow")?, list("deny")?);
+        if lists.contains_key("allow") && allowed.is_empty() {
+            return Err(format!("{} is empty: to allow nothing, deny \"*\"", place.member("allow")));
+        }
+        settings.restrictions.push(place.restrictions(kind, allowed, denied)?);
+    }
+    let time = |name: &str| server.get(name).map(|value| place.member(name).seconds(value)).transpose();
+    (settings.request_timeout, settings.start_timeout) = (time("timeout")?, time("startTimeout")?);
+    if let Some(share) = server.get("share") {
+        let place = place.member("share");
+        let found = share.as_str().and_then(|share| Share::from_str(share, false).ok());
+        settings.share = Some(found.ok_or_else(|| format!("{place} must be session, principal or all"))?);
+    }
+    Ok(settings)
 }
 
 /// A place in the file, as messages show it.
@@ -109,6 +153,31 @@ impl Place {
     fn text(&self, value: &Value, secrets: &mut Secrets) -> Result<String, String> {
         let text = value.as_str().ok_or_else(|| format!("{self} must be a string"))?;
         expand(text, secrets).map_err(|error| format!("{self}: {error}"))
+    }
+
+    /// A list of names or patterns.
+    fn patterns(&self, value: &Value) -> Result<Vec<String>, String> {
+        let values = value.as_array().ok_or_else(|| format!("{self} must be an array"))?;
+        let text = |(index, value): (usize, &Value)| {
+            value.as_str().map(str::to_owned).ok_or_else(|| format!("{} must be a string", self.element(index)))
+        };
+        values.iter().enumerate().map(text).collect()
+    }
+
+    /// What clients may use, whose patterns are checked.
+    fn restrictions(&self, kind: Primitive, allowed: Vec<String>, denied: Vec<String>) -> Result<Restrictions, String> {
+        let restrictions = Restrictions::of_lists(kind, allowed, denied);
+        match restrictions.apply(&mut relay::Config::default()) {
+            Ok(_) => Ok(restrictions),
+            // The option that has the same meaning comes first.
+            Err(error) => Err(format!("{self}: {}", error.split_once(": ").map_or(&*error, |(_, reason)| reason))),
+        }
+    }
+
+    /// A time in seconds.
+    fn seconds(&self, value: &Value) -> Result<Duration, String> {
+        let text = value.as_number().ok_or_else(|| format!("{self} must be a number of seconds"))?.to_string();
+        seconds(&text).map_err(|error| format!("{self}, in seconds: {error}"))
     }
 
     /// The texts of an object of the server.
@@ -162,6 +231,51 @@ mod tests {
     }
 
     #[test]
+    fn the_settings_of_a_server_are_its_own_and_come_before_the_options() {
+        #[derive(clap::Parser)]
+        struct Line {
+            #[command(flatten)]
+            args: crate::args::serve::ServeArgs,
+        }
+        let args = |options: &[&str]| {
+            <Line as clap::Parser>::try_parse_from([&["x"], options, &["--", "sh"]].concat()).unwrap().args
+        };
+        let text = r#"{"mcpServers":{
+            "own":{"command":"x","timeout":7,"startTimeout":1.5,"share":"all","alwaysAllow":["t"],"disabledTools":["t1"],
+                "tools":{"allow":["t*"],"deny":["t2"]},"prompts":{"deny":["p"]},"resources":{"allow":["file:///a/*"]}},
+            "plain":{"command":"x"}
+        }}"#;
+        let found = servers(text, &mut Secrets::default()).unwrap();
+        let [own, plain] = [&found[0].settings, &found[1].settings];
+        let options = args(&["--request-timeout", "20", "--start-timeout", "30", "--deny-tool", "t3"]);
+        let seconds = Duration::from_secs_f64;
+        assert_eq!((own.request_timeout(&options), own.start_timeout(&options)), (seconds(7.0), seconds(1.5)));
+        assert_eq!((plain.request_timeout(&options), plain.start_timeout(&options)), (seconds(20.0), seconds(30.0)));
+        assert_eq!((own.share(&options), plain.share(&options)), (Share::All, Share::Session));
+        for (settings, primitive, name, allowed) in [
+            (own, Primitive::Tool, "t", true),
+            (own, Primitive::Tool, "t1", false),
+            (own, Primitive::Tool, "t2", false),
+            (own, Primitive::Tool, "t3", false),
+            (own, Primitive::Tool, "x", false),
+            (own, Primitive::Prompt, "p", false),
+            (own, Primitive::Prompt, "q", true),
+            (own, Primitive::Resource, "file:///a/b", true),
+            (own, Primitive::Resource, "file:///c", false),
+            (plain, Primitive::Tool, "t1", true),
+            (plain, Primitive::Tool, "t3", false),
+            (plain, Primitive::Resource, "file:///c", true),
+        ] {
+            let mut config = relay::Config::default();
+            settings.restrictions(&options).unwrap().apply(&mut config).unwrap();
+            assert_eq!(config.filter.allows(primitive, name, None), allowed, "{name}");
+        }
+        // Two lists of what is allowed would allow more than each.
+        let error = own.restrictions(&args(&["--allow-tool", "x"])).unwrap_err();
+        assert!(error.contains("--allow-tool"), "{error}");
+    }
+
+    #[test]
     fn a_mistake_is_named_with_its_place_and_without_values() {
         for (text, expected) in [
             ("{\n  \"mcpServers\": [,", "line 2 column 18"),
@@ -177,6 +291,31 @@ mod tests {
             (r#"{"mcpServers":{"a":{"command":"x","args":"secret"}}}"#, "mcpServers.a.args must be an array"),
             (r#"{"mcpServers":{"a":{"command":"x","args":["y",2]}}}"#, "mcpServers.a.args[1] must be a string"),
             (r#"{"mcpServers":{"a":{"command":"x","env":{"K":null}}}}"#, "mcpServers.a.env.K must be a string"),
+            (
+                r#"{"mcpServers":{"a":{"command":"x","disabledTools":"t"}}}"#,
+                "mcpServers.a.disabledTools must be an array",
+            ),
+            (
+                r#"{"mcpServers":{"a":{"command":"x","disabledTools":["t",1]}}}"#,
+                "mcpServers.a.disabledTools[1] must be a string",
+            ),
+            (r#"{"mcpServers":{"a":{"command":"x","disabledTools":[""]}}}"#, "mcpServers.a.disabledTools: a pattern"),
+            (r#"{"mcpServers":{"a":{"command":"x","tools":["secret"]}}}"#, "mcpServers.a.tools must be an object"),
+            (r#"{"mcpServers":{"a":{"command":"x","tools":{"only":[]}}}}"#, "mcpServers.a.tools.only is not known"),
+            (r#"{"mcpServers":{"a":{"command":"x","tools":{"allow":[]}}}}"#, "mcpServers.a.tools.allow is empty"),
+            (
+                r#"{"mcpServers":{"a":{"command":"x","timeout":"7"}}}"#,
+                "mcpServers.a.timeout must be a number of seconds",
+            ),
+            (
+                r#"{"mcpServers":{"a":{"command":"x","timeout":0}}}"#,
+                "mcpServers.a.timeout, in seconds: must be more than 0",
+            ),
+            (r#"{"mcpServers":{"a":{"command":"x","startTimeout":9e9}}}"#, "mcpServers.a.startTimeout, in seconds"),
+            (
+                r#"{"mcpServers":{"a":{"command":"x","share":"secret"}}}"#,
+                "mcpServers.a.share must be session, principal or all",
+            ),
             (
                 r#"{"mcpServers":{"a":{"command":"x","env":{"K":"${NO_SUCH_VARIABLE_HERE}"}}}}"#,
                 "mcpServers.a.env.K: the environment variable NO_SUCH_VARIABLE_HERE is not set",
@@ -218,6 +357,12 @@ mod tests {
             ("other", json!("marked-13")),
             ("command", json!("marked-14")),
             ("url", json!("marked-15")),
+            ("disabledTools", json!(["marked-16"])),
+            ("tools", json!({ "allow": ["marked-17"], "deny": ["marked-*"] })),
+            ("resources", json!({ "deny": ["marked-18:*"] })),
+            ("timeout", json!(7)),
+            ("startTimeout", json!(0.5)),
+            ("share", json!("all")),
         ] {
             if random.one_in(3) && !["command", "url"].contains(&name) || random.one_in(20) {
                 server.insert(name.to_owned(), if random.one_in(6) { any_value(random) } else { value });
@@ -236,8 +381,34 @@ mod tests {
         value.as_object()?.iter().map(|(name, value)| Some((name.clone(), plain(value)?.to_owned()))).collect()
     }
 
+    /// Whether a naive reader finds no mistake in the settings of a server.
+    fn has_fine_settings(server: &Value) -> bool {
+        let is_list = |list: &Value| {
+            list.as_array()
+                .is_some_and(|list| list.iter().all(|name| name.as_str().is_some_and(|name| !name.is_empty())))
+        };
+        let are_lists = |lists: &Value| {
+            lists.as_object().is_some_and(|lists| {
+                lists.iter().all(|(name, list)| match name.as_str() {
+                    "allow" => is_list(list) && list != &json!([]),
+                    "deny" => is_list(list),
+                    _ => false,
+                })
+            })
+        };
+        let is_time = |time: &Value| time.as_f64().is_some_and(|time| time > 0.0 && time <= 604_800.0);
+        let is_fine = |name: &str, is_so: &dyn Fn(&Value) -> bool| server.get(name).is_none_or(is_so);
+        is_fine("disabledTools", &is_list)
+            && ["tools", "prompts", "resources"].iter().all(|name| is_fine(name, &are_lists))
+            && ["timeout", "startTimeout"].iter().all(|name| is_fine(name, &is_time))
+            && is_fine("share", &|share| ["session", "principal", "all"].iter().any(|name| share == name))
+    }
+
     /// What a naive reader finds in a server that must be used; `None` if it has a mistake.
     fn expected(server: &Value) -> Option<Kind> {
+        if !has_fine_settings(server) {
+            return None;
+        }
         let text = |name: &str| server.get(name).map(|value| plain(value).map(str::to_owned));
         match (server.get("command"), server.get("url")) {
             (Some(_), None) => {

@@ -17,6 +17,7 @@ use mcp_proto::server::Principal;
 use mcp_proto::{Method, escape_text};
 
 use super::config_file;
+use super::server_settings::ServerSettings;
 use crate::args::limits_of_messages;
 use crate::args::serve::{ServeArgs, Share};
 use crate::environment::expand;
@@ -29,6 +30,7 @@ pub(super) struct Described {
     /// The part of its path; `None` for the only server, at `/mcp`.
     pub(super) name: Option<String>,
     pub(super) kind: Kind,
+    pub(super) settings: ServerSettings,
 }
 
 #[derive(Debug, Clone)]
@@ -65,13 +67,13 @@ pub(super) fn all(args: &Arc<ServeArgs>, secrets: &mut Secrets) -> Result<Vec<De
     let mut servers = Vec::new();
     if let Some((program, arguments)) = args.command.split_first() {
         let kind = Kind::Command(Program::new(program.clone(), arguments.to_vec()));
-        servers.push(Described { name: None, kind });
+        servers.push(Described { name: None, kind, settings: ServerSettings::default() });
     }
     for named in &args.names {
         let mut words = named.words.iter().map(OsString::from);
         let program = words.next().unwrap_or_default();
         let kind = Kind::Command(Program::new(program, words.collect()));
-        servers.push(Described { name: Some(named.name.clone()), kind });
+        servers.push(Described { name: Some(named.name.clone()), kind, settings: ServerSettings::default() });
     }
     if let Some(path) = &args.config {
         let in_file = |error: String| format!("--config {}: {error}", path.display());
@@ -93,7 +95,7 @@ pub(super) fn all(args: &Arc<ServeArgs>, secrets: &mut Secrets) -> Result<Vec<De
     if servers.len() > 1 {
         let all = aggregate(&servers, args, None, &Latecomers::default()).map_err(|error| error.to_string())?;
         all.check().map_err(|error| error.to_string())?;
-        servers.push(Described { name: None, kind: Kind::All(servers.clone()) });
+        servers.push(Described { name: None, kind: Kind::All(servers.clone()), settings: ServerSettings::default() });
     }
     Ok(servers)
 }
@@ -140,7 +142,7 @@ impl Described {
                 Backend::command(make)
             }
             Kind::Remote(remote) => {
-                let make = remote.start(args)?;
+                let make = remote.start(args, &self.settings)?;
                 Backend::proxy(move |_| make())
             }
             Kind::All(servers) => {
@@ -239,14 +241,18 @@ impl Program {
 
 impl Remote {
     /// Returns a function that makes a proxy to the server.
-    fn start(&self, args: &Arc<ServeArgs>) -> io::Result<impl Fn() -> io::Result<Proxy> + Send + Sync + 'static> {
+    fn start(
+        &self,
+        args: &Arc<ServeArgs>,
+        settings: &ServerSettings,
+    ) -> io::Result<impl Fn() -> io::Result<Proxy> + Send + Sync + 'static> {
         let Self { url, headers } = self.clone();
         let http = http(&url, &headers).map_err(io::Error::other)?;
         let is_signed_in = !has_credentials(&headers) && !args.no_auth;
-        let args = Arc::clone(args);
+        let (args, settings) = (Arc::clone(args), settings.clone());
         let options = args.network.options(&http, &mut Secrets::default()).map_err(io::Error::other)?;
         Ok(move || {
-            let proxy = Proxy::http(http.clone(), options.clone(), relay_config(&args))?;
+            let proxy = Proxy::http(http.clone(), options.clone(), relay_config(&args, &settings))?;
             if !is_signed_in {
                 return Ok(proxy);
             }
@@ -269,7 +275,7 @@ fn aggregate(
     late: &Latecomers,
 ) -> io::Result<AggregateProxy> {
     let mut config = aggregate::Config::new("mcp-proxy", env!("CARGO_PKG_VERSION"));
-    config.relay = relay_config(args);
+    config.relay = relay_config(args, &ServerSettings::default());
     config.is_shared = args.share == Share::All;
     let mut secret = [0; 16];
     getrandom::fill(&mut secret).map_err(io::Error::other)?;
@@ -277,15 +283,16 @@ fn aggregate(
     let (mut all, mut added) = (AggregateProxy::new(config), 0);
     for server in servers {
         let Some(name) = &server.name else { continue };
-        let mut relay = relay_config(args);
+        let mut relay = relay_config(args, &server.settings);
         // Pins are those of the joined names.
-        args.restrictions.filters().apply(&mut relay).map_err(io::Error::other)?;
+        let restrictions = server.settings.restrictions(args).map_err(io::Error::other)?;
+        restrictions.filters().apply(&mut relay).map_err(io::Error::other)?;
         let started = match &server.kind {
             Kind::Command(program) => {
                 let (make, principal) = (program.start(args), principal.cloned());
                 AggregateServer::command(move || make(principal.as_ref()))
             }
-            Kind::Remote(remote) => AggregateServer::proxy(remote.start(args)?),
+            Kind::Remote(remote) => AggregateServer::proxy(remote.start(args, &server.settings)?),
             Kind::All(_) => continue,
         };
         all = all.server(name, relay, started).late(late.of(added));
@@ -369,12 +376,12 @@ impl Latecomers {
 }
 
 /// The limits and times of a proxy to a server.
-fn relay_config(args: &ServeArgs) -> relay::Config {
+fn relay_config(args: &ServeArgs, settings: &ServerSettings) -> relay::Config {
     let mut config = relay::Config::default();
     config.limits = limits_of_messages(args.max_message);
-    config.request_timeout = args.request_timeout;
-    config.initialize_timeout = args.start_timeout;
-    config.max_timeout = config.max_timeout.max(args.request_timeout);
+    config.request_timeout = settings.request_timeout(args);
+    config.initialize_timeout = settings.start_timeout(args);
+    config.max_timeout = config.max_timeout.max(config.request_timeout);
     config.seed = seed();
     config
 }
@@ -413,7 +420,7 @@ mod tests {
         let usual = relay::Config::default();
         for (seconds, longest) in [("7", usual.max_timeout), ("7200", Duration::from_secs(7200))] {
             let words = ["x", "--request-timeout", seconds, "--start-timeout", "3", "--", "sh"];
-            let config = relay_config(&Line::try_parse_from(words).unwrap().args);
+            let config = relay_config(&Line::try_parse_from(words).unwrap().args, &ServerSettings::default());
             assert_eq!(config.request_timeout.as_secs().to_string(), seconds);
             assert_eq!((config.max_timeout, config.initialize_timeout), (longest, Duration::from_secs(3)));
         }
@@ -426,7 +433,11 @@ mod tests {
         for (header, is_refused) in [("X-Key", true), ("Authorization", false)] {
             let headers = vec![(header.to_owned(), "some-key".to_owned())];
             let kind = Kind::Remote(Remote { url: "https://mcp.example/".to_owned(), headers });
-            let completed = Described { name: None, kind }.complete(&[], &args, &mut Secrets::default());
+            let completed = Described { name: None, kind, settings: ServerSettings::default() }.complete(
+                &[],
+                &args,
+                &mut Secrets::default(),
+            );
             assert_eq!(completed.is_err_and(|error| error.starts_with("--client-secret-env")), is_refused, "{header}");
         }
     }

@@ -10,6 +10,8 @@ mod exits;
 mod failures;
 #[cfg(unix)]
 mod kinds;
+#[cfg(unix)]
+mod operator;
 mod serving;
 mod sessions;
 #[cfg(unix)]
