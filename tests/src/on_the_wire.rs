@@ -575,11 +575,7 @@ pub fn rp10_as_many_requests_are_served_as_the_limit_of_the_machine_allows(serve
     let mut flood = server.open(&batch(calls.collect()));
     // Requests beyond the limit are refused with a `Retry-After`.
     let echo = |session: &str| server.answer(&call(session, "\"e\"", "echo", "{}"));
-    let full = (0..1000).any(|_| {
-        thread::sleep(Duration::from_millis(10));
-        is_busy(&echo(&id))
-    });
-    assert!(full, "more are served than may be");
+    wait_until(|| is_busy(&echo(&id)));
     assert!(echo(&id).text().contains("the server is overloaded"));
     assert_eq!(
         server.answer(&TestRequest::post(PING).in_session(&other)).code(),
@@ -716,20 +712,17 @@ pub fn hm10_a_client_that_goes_behind_a_pipelined_byte_has_cancelled(server: &Ra
         })
         .collect();
     let echo = TestRequest::stateless("1", "echo", "");
-    let soon = |code: u16| {
-        (0..500).any(|_| {
-            thread::sleep(Duration::from_millis(10));
-            server.answer(&echo).code() == code
-        })
-    };
-    assert!(soon(503), "more are served than may wait");
+    // The server's threads read requests, and detect disconnected clients, with a delay. Then no more are served.
+    let wait_for = |code: u16| wait_until(|| server.answer(&echo).code() == code);
+    wait_for(503);
     for client in &mut waiting {
         client.write(b"G");
     }
     thread::sleep(Duration::from_millis(100));
     assert!(waiting.iter_mut().all(RawConnection::is_silent));
     drop(waiting.pop());
-    assert!(soon(200), "a request whose client has disconnected is still served");
+    // A request whose client has disconnected is served no longer.
+    wait_for(200);
 }
 
 /// Scripts and `nc -N` do so after a whole request.
@@ -769,19 +762,16 @@ pub fn hm10_a_client_that_goes_after_it_has_ended_its_sending_side_has_cancelled
     let mut waiting: Vec<_> = (0..FEW).map(|_| server.open(&TestRequest::stateless("1", "wait", ""))).collect();
     waiting.iter().for_each(RawConnection::end_sending);
     let echo = TestRequest::stateless("1", "echo", "");
-    let soon = |code: u16| {
-        (0..500).any(|_| {
-            thread::sleep(Duration::from_millis(10));
-            server.answer(&echo).code() == code
-        })
-    };
-    assert!(soon(503), "more are served than may wait");
+    // The server's threads read requests, and detect disconnected clients, with a delay. Then no more are served.
+    let wait_for = |code: u16| wait_until(|| server.answer(&echo).code() == code);
+    wait_for(503);
     // The server has found out that they read.
     for client in &mut waiting {
         assert!(client.read_part().starts_with("HTTP/1.1 100 "), "a client has been given up");
     }
     drop(waiting.pop());
-    assert!(soon(200), "a request whose client has disconnected is still served");
+    // A request whose client has disconnected is served no longer.
+    wait_for(200);
     for client in &mut waiting {
         assert!(client.read_part().starts_with("HTTP/1.1 100 "), "a client has been given up");
     }

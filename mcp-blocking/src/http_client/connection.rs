@@ -7,8 +7,9 @@
 
 use std::error::Error as StdError;
 use std::fmt;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -20,6 +21,7 @@ use ureq::{Error, Timeout};
 
 use super::growing_buffers::GrowingBuffers;
 use super::local_server::LocalServer;
+use crate::platform::write_all;
 use crate::socket::{Socket, is_timeout};
 
 /// The connector: uses these connections, through an HTTP proxy and with TLS if configured; all to this server of this machine
@@ -83,13 +85,17 @@ fn share_of(left: Duration, place: usize, addresses: usize) -> Duration {
     if place + 1 == addresses { left } else { left / 2 }
 }
 
-/// A socket that can be closed from another thread.
-struct Closing(Socket);
+/// A socket that can be closed from another thread, and whether it was.
+struct Closing {
+    inner: Socket,
+    is_closed: AtomicBool,
+}
 
 impl ShutdownHandle for Closing {
     fn shutdown(&self) {
+        self.is_closed.store(true, Ordering::Release);
         // The socket may be closed already.
-        let _ = self.0.shutdown(Shutdown::Both);
+        let _ = self.inner.shutdown(Shutdown::Both);
     }
 }
 
@@ -135,7 +141,7 @@ impl Connecting {
 impl Connection {
     fn new(socket: Socket, buffers: GrowingBuffers) -> Self {
         Self {
-            socket: Arc::new(Closing(socket)),
+            socket: Arc::new(Closing { inner: socket, is_closed: AtomicBool::new(false) }),
             buffers,
             held_for: None,
             is_begun: false,
@@ -160,9 +166,11 @@ impl Connection {
         let Some(timeout) = self.held_for.take() else { return Ok(()) };
         let timeout = self.left(timeout)?;
         let [_, set] = &mut self.timeouts;
-        set_timeout(set, timeout, |time| self.socket.0.set_write_timeout(time))?;
+        set_timeout(set, timeout, |time| self.socket.inner.set_write_timeout(time))?;
         let was_begun = std::mem::replace(&mut self.is_begun, true);
-        (&self.socket.0).write_all(self.buffers.take_held()).map_err(|error| match error {
+        let Closing { inner, is_closed } = &*self.socket;
+        let is_closed = || is_closed.load(Ordering::Acquire);
+        write_all(inner, self.buffers.take_held(), self.timeouts[1], is_closed).map_err(|error| match error {
             error if is_timeout(&error) => Error::Timeout(timeout.reason),
             // If the first part of a request could not be written, the server cannot have received the whole request.
             error if !was_begun => Error::Io(io::Error::new(error.kind(), Unsent(error))),
@@ -192,10 +200,10 @@ impl Transport for Connection {
         let timeout = self.left(timeout)?;
         self.is_begun = false;
         let [set, _] = &mut self.timeouts;
-        set_timeout(set, timeout, |time| self.socket.0.set_read_timeout(time))?;
+        set_timeout(set, timeout, |time| self.socket.inner.set_read_timeout(time))?;
         let room = self.buffers.input_append_buf();
         let length = loop {
-            match (&self.socket.0).read(room) {
+            match (&self.socket.inner).read(room) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if is_timeout(&error) => return Err(Error::Timeout(timeout.reason)),
                 outcome => break outcome?,
@@ -207,7 +215,7 @@ impl Transport for Connection {
 
     fn is_open(&mut self) -> bool {
         self.connecting = None;
-        self.socket.0.is_quiet()
+        self.socket.inner.is_quiet()
     }
 }
 
@@ -250,6 +258,7 @@ impl StdError for Unsent {}
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
     use std::net::TcpListener;
     use std::thread;
 
@@ -300,13 +309,13 @@ mod tests {
     fn a_request_of_which_the_first_part_cannot_be_written_was_not_sent() {
         let (mut connection, server) = pair(8);
         transmit(&mut connection, b"first").unwrap();
-        connection.socket.0.shutdown(Shutdown::Write).unwrap();
+        connection.socket.inner.shutdown(Shutdown::Write).unwrap();
         assert!(Unsent::is_reason(&connection.maybe_await_input(within(Duration::from_secs(60))).unwrap_err()));
         drop(server);
         // Once a part was written, the server may have received the request.
         let (mut connection, _server) = pair(4);
         transmit(&mut connection, b"part").unwrap();
-        connection.socket.0.shutdown(Shutdown::Write).unwrap();
+        connection.socket.inner.shutdown(Shutdown::Write).unwrap();
         assert!(!Unsent::is_reason(&transmit(&mut connection, b"next").unwrap_err()));
     }
 
@@ -399,7 +408,7 @@ mod tests {
     fn waiting_for_an_answer_fails_at_once_if_the_request_cannot_be_written() {
         let (mut connection, _server) = pair(8);
         transmit(&mut connection, b"first").unwrap();
-        connection.socket.0.shutdown(Shutdown::Write).unwrap();
+        connection.socket.inner.shutdown(Shutdown::Write).unwrap();
         assert!(Unsent::is_reason(&connection.await_input(within(Duration::from_secs(60))).unwrap_err()));
     }
 
