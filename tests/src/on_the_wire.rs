@@ -21,6 +21,7 @@
 
 #![expect(missing_docs, reason = "the names of the scenarios state the required behaviour")]
 
+use std::cell::RefCell;
 use std::thread;
 use std::time::Duration;
 
@@ -553,15 +554,26 @@ pub fn hm5_headers_that_repeat_arguments_must_match_the_body(server: &RawClient)
     }
 }
 
+/// Makes as many requests that wait as are served at one time: the next one is refused. The request that shows this may
+/// have taken the place of one, which is made again then.
+fn as_many_as_may_wait(server: &RawClient, ask: impl Fn() -> RawConnection) -> Vec<RawConnection> {
+    let waiting = RefCell::new((0..FEW).map(|_| ask()).collect::<Vec<_>>());
+    wait_until(|| {
+        for client in waiting.borrow_mut().iter_mut() {
+            if !client.is_silent() {
+                *client = ask();
+            }
+        }
+        server.answer(&TestRequest::stateless("1", "echo", "")).code() == 503
+    });
+    waiting.into_inner()
+}
+
 pub fn hm10_a_client_of_the_newer_revision_that_goes_has_cancelled(server: &RawClient) {
-    let mut waiting: Vec<_> = (0..FEW).map(|_| server.open(&TestRequest::stateless("1", "wait", ""))).collect();
-    let echo = TestRequest::stateless("1", "echo", "");
-    // The server's threads read requests, and detect disconnected clients, with a delay. Then no more are served.
-    let wait_for = |code: u16| wait_until(|| server.answer(&echo).code() == code);
-    wait_for(503);
+    let mut waiting = as_many_as_may_wait(server, || server.open(&TestRequest::stateless("1", "wait", "")));
     drop(waiting.pop());
     // A request whose client has disconnected is served no longer.
-    wait_for(200);
+    wait_until(|| server.answer(&TestRequest::stateless("1", "echo", "")).code() == 200);
     for client in &mut waiting {
         assert!(client.is_silent());
     }
@@ -704,17 +716,11 @@ pub fn a_client_that_does_not_read_delays_no_other(server: &RawClient) {
 }
 
 pub fn hm10_a_client_that_goes_behind_a_pipelined_byte_has_cancelled(server: &RawClient) {
-    let mut waiting: Vec<_> = (0..FEW)
-        .map(|_| {
-            let mut client = server.connect();
-            client.ask(&TestRequest::stateless("1", "wait", ""));
-            client
-        })
-        .collect();
-    let echo = TestRequest::stateless("1", "echo", "");
-    // The server's threads read requests, and detect disconnected clients, with a delay. Then no more are served.
-    let wait_for = |code: u16| wait_until(|| server.answer(&echo).code() == code);
-    wait_for(503);
+    let mut waiting = as_many_as_may_wait(server, || {
+        let mut client = server.connect();
+        client.ask(&TestRequest::stateless("1", "wait", ""));
+        client
+    });
     for client in &mut waiting {
         client.write(b"G");
     }
@@ -722,7 +728,7 @@ pub fn hm10_a_client_that_goes_behind_a_pipelined_byte_has_cancelled(server: &Ra
     assert!(waiting.iter_mut().all(RawConnection::is_silent));
     drop(waiting.pop());
     // A request whose client has disconnected is served no longer.
-    wait_for(200);
+    wait_until(|| server.answer(&TestRequest::stateless("1", "echo", "")).code() == 200);
 }
 
 /// Scripts and `nc -N` do so after a whole request.
@@ -771,7 +777,7 @@ pub fn hm10_a_client_that_goes_after_it_has_ended_its_sending_side_has_cancelled
     }
     drop(waiting.pop());
     // A request whose client has disconnected is served no longer.
-    wait_for(200);
+    wait_until(|| server.answer(&TestRequest::stateless("1", "echo", "")).code() == 200);
     for client in &mut waiting {
         assert!(client.read_part().starts_with("HTTP/1.1 100 "), "a client has been given up");
     }
