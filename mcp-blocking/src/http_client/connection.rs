@@ -170,11 +170,14 @@ impl Connection {
         let was_begun = std::mem::replace(&mut self.is_begun, true);
         let Closing { inner, is_closed } = &*self.socket;
         let is_closed = || is_closed.load(Ordering::Acquire);
-        write_all(inner, self.buffers.take_held(), self.timeouts[1], is_closed).map_err(|error| match error {
-            error if is_timeout(&error) => Error::Timeout(timeout.reason),
-            // If the first part of a request could not be written, the server cannot have received the whole request.
-            error if !was_begun => Error::Io(io::Error::new(error.kind(), Unsent(error))),
-            error => error.into(),
+        let set_nonblocking = |is_so| inner.set_nonblocking(is_so);
+        write_all(inner, set_nonblocking, self.buffers.take_held(), self.timeouts[1], is_closed).map_err(|error| {
+            match error {
+                error if is_timeout(&error) => Error::Timeout(timeout.reason),
+                // If the first part of a request could not be written, the server cannot have received the whole request.
+                error if !was_begun => Error::Io(io::Error::new(error.kind(), Unsent(error))),
+                error => error.into(),
+            }
         })
     }
 }

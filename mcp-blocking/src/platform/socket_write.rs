@@ -1,24 +1,23 @@
 //! Writing to a socket that another thread may close meanwhile.
 
-use std::io;
+use std::io::{self, Write};
 use std::time::Duration;
 
-use crate::socket::Socket;
-
-/// Writes all bytes; `within` is the time for each part.
+/// Writes all bytes; `within` is the time for each part, which the socket has as its timeout.
 ///
 /// # Errors
 ///
 /// The socket was closed, by this process or by the peer, or takes nothing for too long.
 #[cfg(unix)]
 pub(crate) fn write_all(
-    mut socket: &Socket,
+    mut socket: impl Write,
+    _set_nonblocking: impl Fn(bool) -> io::Result<()>,
     bytes: &[u8],
     _within: Option<Duration>,
     _is_closed: impl Fn() -> bool,
 ) -> io::Result<()> {
-    // The time is that of the socket, and `shutdown` ends a write that waits.
-    io::Write::write_all(&mut socket, bytes)
+    // `shutdown` ends a write that waits.
+    socket.write_all(bytes)
 }
 
 /// Writes all bytes; `within` is the time for each part.
@@ -31,19 +30,20 @@ pub(crate) fn write_all(
 /// The socket was closed, by this process or by the peer, or takes nothing for too long.
 #[cfg(windows)]
 pub(crate) fn write_all(
-    socket: &Socket,
+    socket: impl Write,
+    set_nonblocking: impl Fn(bool) -> io::Result<()>,
     bytes: &[u8],
     within: Option<Duration>,
     is_closed: impl Fn() -> bool,
 ) -> io::Result<()> {
-    socket.set_nonblocking(true)?;
+    set_nonblocking(true)?;
     let written = write_without_blocking(socket, bytes, within, is_closed);
-    written.and(socket.set_nonblocking(false))
+    written.and(set_nonblocking(false))
 }
 
 #[cfg(windows)]
 fn write_without_blocking(
-    mut socket: &Socket,
+    mut socket: impl Write,
     mut bytes: &[u8],
     within: Option<Duration>,
     is_closed: impl Fn() -> bool,
@@ -52,7 +52,7 @@ fn write_without_blocking(
     const PAUSES: [Duration; 2] = [Duration::from_micros(200), Duration::from_millis(20)];
     let (mut since, mut pause) = (std::time::Instant::now(), PAUSES[0]);
     while !bytes.is_empty() {
-        match io::Write::write(&mut socket, bytes) {
+        match socket.write(bytes) {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
             Ok(length) => {
                 bytes = bytes.get(length..).unwrap_or_default();
