@@ -116,7 +116,8 @@ pub(crate) fn init(options: &LogOptions) -> io::Result<Log> {
         .format(move |out, record| {
             let Some(left_out) = flood.admit(record, Instant::now()) else { return Ok(()) };
             if left_out > 0 {
-                writeln!(out, "{}", own_line(&format!("lines like the next one were left out: {left_out}"), format))?;
+                let text = format!("lines like the next one were left out: {left_out}");
+                writeln!(out, "{}", own_line(Level::Warn, text, format))?;
             }
             let line = Line::new(record, Timestamp::now(), |text| lines.shown(text));
             writeln!(out, "{}", line.format(format))
@@ -134,11 +135,9 @@ fn open(file: Option<&Path>) -> io::Result<Box<dyn Write + Send>> {
     })
 }
 
-/// A warning about the log itself.
-fn own_line(text: &str, format: LogFormat) -> String {
-    let args = format_args!("{text}");
-    let record = Record::builder().level(Level::Warn).args(args).build();
-    Line::new(&record, Timestamp::now(), str::to_owned).format(format)
+/// A line about the log or another record, which is not in the log.
+pub(crate) fn own_line(level: Level, message: String, format: LogFormat) -> String {
+    Line::plain(level, Timestamp::now(), message).format(format)
 }
 
 /// A record as a line of JSON, whose texts `shown` makes fit for display.
@@ -268,7 +267,7 @@ fn write_lines(mut output: Box<dyn Write + Send>, file: Option<&Path>, format: L
         }
         if dropped > 0 {
             let text = format!("{dropped} lines of this log were dropped: they were not read in time");
-            let _ = writeln!(output, "{}", own_line(&text, format));
+            let _ = writeln!(output, "{}", own_line(Level::Warn, text, format));
         }
         let _ = output.flush();
     }

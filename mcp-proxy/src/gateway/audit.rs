@@ -11,7 +11,7 @@ use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Response, StatusCode};
 use mcp_proto::server::EndedRequest;
 
-use crate::logging::line_of_json;
+use crate::logging::{LogFormat, line_of_json, own_line};
 use crate::private_file::{self, Existing};
 use crate::request_log;
 use crate::secrets::Secrets;
@@ -97,10 +97,9 @@ impl Audit {
         if state.missing == 0 {
             return true;
         }
-        let text = format_args!("requests were not recorded: {}", state.missing);
-        let record = log::Record::builder().level(log::Level::Error).args(text).build();
+        let text = format!("requests were not recorded: {}", state.missing);
         // What was written last may be a part of a line.
-        let line = format!("\n{}", line_of_json(&record, str::to_owned));
+        let line = format!("\n{}", own_line(log::Level::Error, text, LogFormat::Json));
         let is_written = self.write(state, &line);
         if is_written {
             log::warn!(

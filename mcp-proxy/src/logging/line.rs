@@ -28,6 +28,11 @@ impl Line {
         Self { time, level: record.level(), message: shown(&record.args().to_string()), fields }
     }
 
+    /// A line of the program about its own records, without fields.
+    pub(super) const fn plain(level: Level, time: Timestamp, message: String) -> Self {
+        Self { time, level, message, fields: Vec::new() }
+    }
+
     /// The line without its end.
     pub(super) fn format(&self, format: LogFormat) -> String {
         // Milliseconds are what people compare, and RFC 3339 is what programs read.
