@@ -80,7 +80,7 @@ pub trait GatewayObserver: Send {
 /// An observer that ignores everything.
 impl GatewayObserver for () {}
 
-type Pages = dyn Fn(&Parts) -> Option<Response<Bytes>> + Send + Sync;
+type AnswerToHead = dyn Fn(&Parts) -> Option<Response<Bytes>> + Send + Sync;
 
 /// Serves clients over HTTP by processes of servers that speak on their stdin and stdout, or by remote servers.
 ///
@@ -129,8 +129,8 @@ type Pages = dyn Fn(&Parts) -> Option<Response<Bytes>> + Send + Sync;
 pub struct Gateway {
     servers: Vec<Served>,
     authenticate: Authenticate,
-    pages: Option<Box<Pages>>,
-    refuse: Option<Box<Pages>>,
+    pages: Option<Box<AnswerToHead>>,
+    refuse: Option<Box<AnswerToHead>>,
     /// The maximum number of connections at one time, for all servers together, as
     /// [`HttpService::max_connections`](crate::HttpService::max_connections). Each open stream of a client needs one, and a
     /// thread. Streams take at most half of them, divided equally among the servers. Default 512.
@@ -277,7 +277,7 @@ impl Gateway {
         let mut outcome = Ok(());
         for (index, Served { config, backend, inbox, inputs }) in servers.into_iter().enumerate() {
             let arrivals: Arc<dyn Inbox<Arrived>> = Arc::new(inbox.clone());
-            routes.push((config.http.clone(), arrivals));
+            routes.push((config.http.clone(), arrivals, status.server(index)));
             let mut machine = mcp_intermediary::Gateway::new(config)?;
             machine.limit_to_connections(per_server);
             let driver = Driver::new(machine, backend, inbox, stopper.clone(), status.server(index));
@@ -298,18 +298,19 @@ impl Gateway {
             let checking = authenticate.clone();
             let route = move |head: &Parts| {
                 let path = head.uri.path();
-                if let Some((_, inbox)) = routes.iter().find(|(http, _)| http.serves_path(path)) {
+                if let Some((_, inbox, counters)) = routes.iter().find(|(http, ..)| http.serves_path(path)) {
                     let refusal = refuse.as_ref().and_then(|refuse| refuse(head));
                     return refusal.map_or_else(
                         || Destination::Machine(Arc::clone(inbox)),
                         |refusal| {
+                            counters.refused(refusal.status());
                             log_refusal(&refusal);
                             Destination::Response(refusal)
                         },
                     );
                 }
                 let page = pages.as_ref().and_then(|pages| pages(head));
-                let servers = routes.iter().map(|(http, _)| http);
+                let servers = routes.iter().map(|(http, ..)| http);
                 Destination::Response(page.unwrap_or_else(|| {
                     let response = no_server(servers, head, &checking);
                     log_refusal(&response);

@@ -79,6 +79,12 @@ impl Counters {
         }
     }
 
+    /// Counts a request that is refused, with this status, before it reaches the server.
+    pub(super) fn refused(&self, status: StatusCode) {
+        add(&self.requests, 1);
+        self.answered(status);
+    }
+
     fn read(&self) -> ServerStatus {
         let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
         ServerStatus {

@@ -134,9 +134,7 @@ impl Deliveries {
         if at > since + within {
             return false;
         }
-        post.attempts += 1;
-        let position = self.next_position();
-        self.change_post(key, timers, |post| DeliveryState::Retrying { position, at, post });
+        self.retry_at(key, at, timers);
         true
     }
 
@@ -159,10 +157,16 @@ impl Deliveries {
         if key.request().is_none() && at > *post.first_tried.get_or_insert(now) + within {
             return None;
         }
-        post.attempts = post.attempts.saturating_add(1);
-        let position = self.next_position();
-        self.change_post(key, timers, |post| DeliveryState::Retrying { position, at, post });
+        self.retry_at(key, at, timers);
         Some(pause)
+    }
+
+    fn retry_at(&mut self, key: DeliveryKey, at: Instant, timers: &mut Timers) {
+        let position = self.next_position();
+        self.change_post(key, timers, |mut post| {
+            post.attempts = post.attempts.saturating_add(1);
+            DeliveryState::Retrying { position, at, post }
+        });
     }
 
     /// The connection of a message was closed before its response began. Returns whether it is sent again: once, if that

@@ -14,7 +14,7 @@ use crate::conversation::keys::RequestKey;
 use crate::error::{BodyKind, Failed, Fault, Quirk, Refusal, find_explanation};
 use crate::jsonrpc::{ErrorObject, Frame, Message, RequestId, Response};
 use crate::limits::Limits;
-use crate::spec::status::is_inconclusive;
+use crate::spec::status::{asks_to_wait, is_inconclusive};
 use crate::text::Excerpt;
 
 impl Http {
@@ -145,11 +145,6 @@ fn read_error(refusal: &Refusal, body: Vec<u8>, limits: &Limits) -> Option<(Opti
         Frame::Single(Message::Response(Response::Error { id, error })) => Some((id, error)),
         Frame::Single(_) | Frame::Batch(_) => None,
     }
-}
-
-/// Whether the status means that the server has not handled the message, and may handle it later.
-const fn asks_to_wait(status: StatusCode) -> bool {
-    matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE)
 }
 
 /// Whether an error explains why the message was refused: its id is that of the message, missing, or a string, which
