@@ -74,12 +74,12 @@ pub(crate) fn run(args: &Arc<ServeArgs>, log: &Log) -> io::Result<bool> {
     let secrets = Arc::new(secrets);
     log.leave_out(Arc::clone(&secrets));
     let record = args.record.as_ref().map(|path| {
-        Record::new(path, Arc::clone(&secrets))
+        Record::new(path, secrets)
             .unwrap_or_else(|error| Args::exit_with_usage(&format!("--record {}: {error}", path.display())))
     });
     let listening = Listening::open(args, has_users)?;
     let audit = args.audit.file.as_ref().map(|path| {
-        let audit = Audit::open(path, args.audit.is_required, Arc::clone(&secrets));
+        let audit = Audit::open(path, args.audit.is_required, log.clone());
         Arc::new(audit.unwrap_or_else(|error| or_exit(format!("--audit {}: {error}", path.display()))))
     });
 
@@ -326,20 +326,16 @@ fn log_line(event: &Event, server: &str) -> Option<(Level, String)> {
     })
 }
 
-/// The target of lines that a client can cause in any number, which the log limits.
-const CLIENT_FAULT: &str = "mcp_proxy::gateway::client_fault";
+/// Logs an event of the machines. The log limits the lines that clients can cause in any number.
+fn log_event(level: Level, text: &str, is_caused_by_client: bool) {
+    let target = if is_caused_by_client { "mcp_proxy::gateway::client_fault" } else { module_path!() };
+    log::log!(target: target, level, "{text}");
+}
 
 /// Whether each message of a client can cause the event.
-const fn is_caused_by_client(event: &Event) -> bool {
+const fn is_caused_by_client(event: &relay::Event) -> bool {
     use relay::Event as E;
-    matches!(
-        event,
-        Event::Faulted(_)
-            | Event::Backend {
-                event: E::Faulted { .. } | E::Failed(_) | E::NotPassed { .. } | E::Postponed { .. },
-                ..
-            }
-    )
+    matches!(event, E::Faulted { .. } | E::Failed(_) | E::NotPassed { .. } | E::Postponed { .. })
 }
 
 impl GatewayObserver for Observer {
@@ -356,8 +352,9 @@ impl GatewayObserver for Observer {
             _ => {}
         }
         if let Some((level, text)) = log_line(event, &self.shown) {
-            let target = if is_caused_by_client(event) { CLIENT_FAULT } else { module_path!() };
-            log::log!(target: target, level, "{text}");
+            let is_caused_by_client = matches!(event, Event::Faulted(_))
+                || matches!(event, Event::Backend { event, .. } if is_caused_by_client(event));
+            log_event(level, &text, is_caused_by_client);
         }
         if let Event::Backend { backend, event: relay::Event::Closed(_) } = event {
             self.recorders.remove(backend);
@@ -407,6 +404,47 @@ mod tests {
         assert_eq!(few.request_timeout, Duration::from_secs(7));
         let many = configured(&["--max-connections", "4097", "--request-timeout", "7200"]).relay;
         assert_eq!((many.limits.subscriptions, many.max_timeout), (1024, Duration::from_secs(7200)));
+    }
+
+    #[test]
+    fn only_lines_that_each_message_of_a_client_can_cause_are_limited() {
+        use mcp_proto::Fault;
+        use mcp_proto::client::{CloseReason, Unavailable};
+        let faulted = relay::Event::Faulted { side: relay::Side::Client, fault: Fault::DuplicateKey };
+        let unavailable = relay::Event::Unavailable { reason: Unavailable::Failed(Failed::Closed), retry_in: None };
+        for (event, is_limited) in [
+            (faulted, true),
+            (relay::Event::Failed(Failed::Closed), true),
+            (relay::Event::SessionLost, false),
+            (relay::Event::Closed(CloseReason::Peer), false),
+            (unavailable, false),
+        ] {
+            assert_eq!(is_caused_by_client(&event), is_limited, "{event:?}");
+        }
+    }
+
+    #[test]
+    fn the_settings_of_a_server_reach_its_machine_and_are_checked_like_the_options() {
+        let line = |options: &[&str]| {
+            let words = [&["x", "--listen", "127.0.0.1:0"], options, &["--", "sh"]].concat();
+            Line::try_parse_from(words).unwrap().args
+        };
+        let servers = |fields: &str| {
+            let text = format!(r#"{{"mcpServers":{{"a":{{"command":"x"{fields}}}}}}}"#);
+            config_file::servers(&text, &mut Secrets::default()).unwrap()
+        };
+        let (args, own) = (line(&[]), servers(r#","timeout":7200,"startTimeout":3,"share":"all""#));
+        let config = config(&args, &own[0], &Listening::open(&args, false).unwrap());
+        assert_eq!(config.sharing, gateway::Sharing::Shared);
+        let seconds = Duration::from_secs;
+        let times = [config.relay.request_timeout, config.relay.max_timeout, config.relay.initialize_timeout];
+        assert_eq!(times, [seconds(7200), seconds(7200), seconds(3)]);
+        let by_user = servers(r#","share":"principal""#);
+        assert!(check(&args, &by_user, true).is_ok() && check(&args, &own, false).is_ok());
+        let error = check(&args, &by_user, false).unwrap_err();
+        assert!(error.contains("the server a is shared by principal"), "{error}");
+        let error = check(&line(&["--user-env", "U"]), &own, true).unwrap_err();
+        assert!(error.contains("no effect for the server a"), "{error}");
     }
 
     #[test]

@@ -140,11 +140,6 @@ pub(crate) fn own_line(level: Level, message: String, format: LogFormat) -> Stri
     Line::plain(level, Timestamp::now(), message).format(format)
 }
 
-/// A record as a line of JSON, whose texts `shown` makes fit for display.
-pub(crate) fn line_of_json(record: &Record<'_>, shown: impl Fn(&str) -> String) -> String {
-    Line::new(record, Timestamp::now(), shown).format(LogFormat::Json)
-}
-
 /// A queue of lines for the thread that writes them. Clones share the queue.
 #[derive(Clone)]
 pub(crate) struct Log(Arc<Shared>);
@@ -189,6 +184,17 @@ impl Log {
     /// Removes these texts from all further lines.
     pub(crate) fn leave_out(&self, secrets: Arc<Secrets>) {
         let _ = self.0.secrets.set(secrets);
+    }
+
+    /// A record as a line of JSON, which is cut and has no secrets as those of the log.
+    pub(crate) fn json_line(&self, record: &Record<'_>) -> String {
+        Line::new(record, Timestamp::now(), |text| self.shown(text)).format(LogFormat::Json)
+    }
+
+    /// A log that writes nowhere.
+    #[cfg(test)]
+    pub(crate) fn discarding() -> Self {
+        Self(Arc::default())
     }
 
     /// The message as it is written: on one line, without secrets, and not in full if it is long.

@@ -109,7 +109,7 @@ impl Restrictions {
             (&mut both.allow_resource, &of_file.allow_resource, "--allow-resource"),
         ] {
             if !allowed.is_empty() && !more.is_empty() {
-                return Err(format!("the file has such a list for a server, too: {option}"));
+                return Err(format!("{option}: the file has such a list for this server, too; use one of them"));
             }
             allowed.extend(more.iter().cloned());
         }

@@ -4,17 +4,16 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Response, StatusCode};
 use mcp_proto::server::EndedRequest;
 
-use crate::logging::{LogFormat, line_of_json, own_line};
+use crate::logging::{Log, LogFormat, own_line};
 use crate::private_file::{self, Existing};
 use crate::request_log;
-use crate::secrets::Secrets;
 
 /// The answer to a request that is not served, because it could not be recorded.
 const REFUSAL: &str =
@@ -25,7 +24,8 @@ pub(super) struct Audit {
     path: PathBuf,
     /// Whether no request is served while none can be recorded.
     is_required: bool,
-    secrets: Arc<Secrets>,
+    /// Makes texts fit for display.
+    log: Log,
     state: Mutex<State>,
 }
 
@@ -41,20 +41,19 @@ impl Audit {
     /// # Errors
     ///
     /// If the file cannot be written.
-    pub(super) fn open(path: &Path, is_required: bool, secrets: Arc<Secrets>) -> io::Result<Self> {
+    pub(super) fn open(path: &Path, is_required: bool, log: Log) -> io::Result<Self> {
         let output = Box::new(private_file::open(path, Existing::Append)?);
-        Ok(Self::with_output(path, is_required, secrets, output))
+        Ok(Self::with_output(path, is_required, log, output))
     }
 
-    fn with_output(path: &Path, is_required: bool, secrets: Arc<Secrets>, output: Box<dyn Write + Send>) -> Self {
+    fn with_output(path: &Path, is_required: bool, log: Log, output: Box<dyn Write + Send>) -> Self {
         let state = Mutex::new(State { output, missing: 0, lost: 0 });
-        Self { path: path.to_owned(), is_required, secrets, state }
+        Self { path: path.to_owned(), is_required, log, state }
     }
 
     /// Records a request to this server.
     pub(super) fn record(&self, server: &str, ended: &EndedRequest) {
-        let line =
-            request_log::with_record(server, ended, |record| line_of_json(record, |text| self.secrets.leave_out(text)));
+        let line = request_log::with_record(server, ended, |record| self.log.json_line(record));
         let mut state = self.state();
         if self.note_loss(&mut state) && self.write(&mut state, &line) {
             return;
@@ -131,10 +130,12 @@ impl Audit {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use super::super::metrics::tests::ended;
     use super::*;
+    use crate::secrets::Secrets;
 
     /// A file whose disk may be full, which writes a part of what does not fit.
     #[derive(Clone, Default)]
@@ -173,10 +174,11 @@ mod tests {
     }
 
     fn audit(is_required: bool) -> (Audit, Disk) {
-        let (disk, mut secrets) = (Disk::default(), Secrets::default());
+        let (disk, log, mut secrets) = (Disk::default(), Log::discarding(), Secrets::default());
         secrets.add("a test", "token-4711");
+        log.leave_out(Arc::new(secrets));
         let output = Box::new(disk.clone());
-        (Audit::with_output(Path::new("x"), is_required, Arc::new(secrets), output), disk)
+        (Audit::with_output(Path::new("x"), is_required, log, output), disk)
     }
 
     fn record(audit: &Audit, method: &str) {

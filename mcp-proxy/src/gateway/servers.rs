@@ -18,6 +18,7 @@ use mcp_proto::{Method, escape_text};
 
 use super::config_file;
 use super::server_settings::ServerSettings;
+use super::{is_caused_by_client, log_event};
 use crate::args::limits_of_messages;
 use crate::args::serve::{ServeArgs, Share};
 use crate::environment::expand;
@@ -303,7 +304,9 @@ fn aggregate(
     Ok(all.on_event(move |event| {
         late.on_event(event);
         if let Some((level, text)) = log_line(event, &shown) {
-            log::log!(level, "{text}");
+            let is_caused_by_client = matches!(event, Event::Faulted(_))
+                || matches!(event, Event::Server { event, .. } if is_caused_by_client(event));
+            log_event(level, &text, is_caused_by_client);
         }
     }))
 }

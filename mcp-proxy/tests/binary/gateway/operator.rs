@@ -96,6 +96,8 @@ fn a_gateway_that_must_record_serves_nothing_while_the_disk_is_full() {
         assert_eq!(ask(), 200);
         wait_until(|| serving.page("/metrics").contains("mcp_proxy_audit_lost_total 1"));
         assert_eq!(ask(), code, "{options:?}");
+        let is_counted = serving.page("/metrics").contains(r#"mcp_proxy_refusals_total{server="/mcp",status="503"} 1"#);
+        assert_eq!(is_counted, code == 503);
         serving.wait_for_error("--audit /dev/full: ");
     }
 }
