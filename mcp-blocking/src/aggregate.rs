@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use aggregate_loop::{AggregateLoop, Input};
-use mcp_intermediary::aggregate::{Aggregate, Config, Event};
+use mcp_intermediary::aggregate::{Aggregate, Config, Event, Prefix};
 use mcp_intermediary::relay;
 use mcp_proto::client::CloseReason;
 use mcp_proto::{Method, UsageError};
@@ -84,6 +84,30 @@ impl AggregateProxy {
     pub fn late(mut self, methods: Vec<Method>) -> Self {
         if let Some(server) = self.config.servers.last_mut() {
             server.late = methods;
+        }
+        self
+    }
+
+    /// Sets what the names of the tools and prompts of the server that was added last begin with.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use std::process::Command;
+    /// use mcp_blocking::{AggregateProxy, AggregateServer};
+    /// use mcp_blocking::intermediary::aggregate::{Config, Prefix};
+    /// use mcp_blocking::intermediary::relay;
+    ///
+    /// let server = AggregateServer::command(|| Command::new("issue-server"));
+    /// let proxy = AggregateProxy::new(Config::new("my-tools", "1.0.0"))
+    ///     .server("issues", relay::Config::default(), server)
+    ///     .prefix(Prefix::Text("gh".into()));
+    /// assert_eq!(proxy.check(), Ok(()));
+    /// ```
+    #[must_use]
+    pub fn prefix(mut self, prefix: Prefix) -> Self {
+        if let Some(server) = self.config.servers.last_mut() {
+            server.prefix = prefix;
         }
         self
     }

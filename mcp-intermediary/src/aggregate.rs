@@ -12,7 +12,7 @@
 //!
 //! | what | how it is aggregated |
 //! |---|---|
-//! | tools, prompts | under names from which their servers follow ([`Naming`]) |
+//! | tools, prompts | under names from which their servers follow ([`Prefix`]); a name that several servers without a prefix list belongs to the first of them in the configuration |
 //! | resources | a URI belongs to the server that lists it first, and only if none lists it to the one with the most specific template for it; a URI that no server has listed is requested from the servers in turn, until one answers with a result |
 //! | lists | those of all servers in the order of the configuration; a cursor contains the places where the lists of servers go on |
 //! | capabilities | those of any server; that lists change is always announced |
@@ -43,7 +43,8 @@
 //! | `pages` | the pages of one server's list, their bounds, and cursors |
 //! | `late` | servers that did not answer in time |
 //! | `changes` | notifications of changes |
-//! | `names` | the names of tools and prompts |
+//! | `prefixes` | what names of tools and prompts begin with |
+//! | `names` | the names of tools and prompts, and which server has them |
 //! | `resources` | which server has a resource |
 //! | `origin` | cursors, states and ids that contain the server they are from |
 //! | `questions` | requests of servers to the client |
@@ -62,6 +63,7 @@ mod opening;
 mod origin;
 mod pages;
 mod pending;
+mod prefixes;
 mod questions;
 mod requests;
 mod resources;
@@ -72,7 +74,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use changes::Changes;
-pub use config::{Config, Naming, ServerConfig};
+pub use config::{Config, Prefix, ServerConfig};
 use connection::Connection;
 pub use event::{Action, Event, ServerKey};
 use list_kind::ListKind;
@@ -83,9 +85,10 @@ use mcp_proto::server::Server;
 use mcp_proto::spec::LoggingLevel;
 use mcp_proto::{Instant, Limits, Load, Output, ProcessEnd, StartFailure, Stdio, UsageError, server};
 use member::{Member, MemberState};
-use names::{Names, Prefixes};
+use names::Names;
 use opening::Stage;
 use pending::{ListKey, Looked, Pending};
+use prefixes::Prefixes;
 use questions::Questions;
 use resources::Resources;
 

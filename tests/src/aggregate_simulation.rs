@@ -4,7 +4,9 @@
 //! about it. Servers are slow, silent at all or at one list, have lists without end, exit and are started again. One of
 //! them is hostile in half of the runs: it lists resources and templates that are those of others, sends progress with the
 //! tokens and answers with the ids of others, answers twice, sends questions and log messages about calls that have ended, and many
-//! notifications of changed lists. In half of the runs, several clients share the aggregate.
+//! notifications of changed lists. In half of the runs, several clients share the aggregate. Each server has its name as the
+//! prefix of its tools, another one, or none at one of them; a hostile server without a prefix lists tools with the prefixes of
+//! others.
 //!
 //! [`Defect`] has aggregates that are broken on purpose, each of which an invariant notices. Seen to be noticed in the machine
 //! itself, too: the cursor of a list contains the place of one server only; a list waits for a server that is late; the resource
@@ -17,7 +19,7 @@ use std::fmt;
 use std::time::Duration;
 
 use defects::Broken;
-use mcp_intermediary::aggregate::Event;
+use mcp_intermediary::aggregate::{Event, Prefix};
 use mcp_proto::{Json, Load, Method, ProtocolVersion, RequestKey};
 use mcp_testkit::random::Random;
 
@@ -33,6 +35,8 @@ const NAMES: [&str; 4] = ["a", "a_b", "b", "c"];
 const HOSTILE: usize = 3;
 /// How long the client waits for one server.
 const WAIT: Duration = Duration::from_secs(5);
+/// The prefixes of the servers that do not have their names.
+const PREFIXES: [&str; 4] = ["p", "p_a", "x", "slow"];
 /// The tools of each server.
 const TOOLS: [&str; 5] = ["x", "slow", "ask", "progress", "log"];
 const LISTS: [&str; 4] = ["tools/list", "prompts/list", "resources/list", "resources/templates/list"];
@@ -100,6 +104,7 @@ struct Run {
     is_legacy: bool,
     is_shared: bool,
     is_hostile: bool,
+    prefixes: [Prefix; 4],
     /// The marks are consecutive numbers.
     marks: u64,
     open: BTreeMap<RequestKey, Sent>,
@@ -123,6 +128,12 @@ impl Run {
         let client = *random.pick(&[legacy, modern]);
         let (is_shared, is_hostile) = (random.one_in(2), random.one_in(2));
         let message = *random.pick(&[4096, 16 << 20]);
+        let mut prefixes =
+            PREFIXES.map(|prefix| if random.one_in(2) { Prefix::ServerName } else { Prefix::Text(prefix.into()) });
+        if random.one_in(2) {
+            // Two would have the same names.
+            prefixes[usize::try_from(random.below(4)).expect("small")] = Prefix::Off;
+        }
         let offers = [0, 1, 2, 3].map(|server| {
             // What is injected has the form of an older revision.
             let version = if server == HOSTILE && is_hostile { legacy } else { *random.pick(&[legacy, modern]) };
@@ -136,6 +147,9 @@ impl Run {
         let servers: Vec<_> = NAMES.into_iter().zip(offers).collect();
         let mut harness = AggregateHarness::with(&[client], &servers, |config| {
             config.is_shared = is_shared;
+            for (server, prefix) in config.servers.iter_mut().zip(&prefixes) {
+                server.prefix = prefix.clone();
+            }
             config.relay.limits.message = message;
         });
         if client == modern {
@@ -150,6 +164,10 @@ impl Run {
         if is_hostile {
             let others = (0..HOSTILE).map(resource);
             harness.servers[HOSTILE].offer.resources.extend(others);
+            if prefixes[HOSTILE] == Prefix::Off {
+                let of_others = (0..HOSTILE).map(|other| format!("{}__x", prefix_of(&prefixes, other)));
+                harness.servers[HOSTILE].offer.tools.extend(of_others);
+            }
             harness.servers[HOSTILE].offer.templates.push("{+any}".to_owned());
             harness.servers[HOSTILE].offer.templates.extend((0..HOSTILE).map(resource));
         }
@@ -166,6 +184,7 @@ impl Run {
             is_legacy,
             is_shared,
             is_hostile,
+            prefixes,
             marks: 0,
             open: BTreeMap::new(),
             sent: BTreeMap::new(),
@@ -233,7 +252,9 @@ impl Run {
         let (mark, name) = (self.marks, NAMES[server]);
         let tool = self.random.text(&TOOLS);
         let arguments = format!(r#"{{"to":"{name}","mark":"<{mark}>"}}"#);
-        let params = format!(r#"{{"name":"{name}__{tool}","arguments":{arguments}}}"#);
+        // One without a prefix has its name as the prefix, too.
+        let prefix = prefix_of(&self.prefixes, server);
+        let params = format!(r#"{{"name":"{prefix}__{tool}","arguments":{arguments}}}"#);
         let sent = Sent { mark, server, start: self.harness.servers[server].starts };
         // What the call causes at once is checked against it.
         let asked = self.harness.asked.len();
@@ -305,10 +326,18 @@ impl Run {
         let offer = &self.harness.servers[server].offer;
         match list {
             "tools/list" if offer.is_endless => Vec::new(),
-            "tools/list" => offer.tools.iter().map(|tool| format!("{}__{tool}", NAMES[server])).collect(),
-            "prompts/list" => vec![format!("{}__p", NAMES[server])],
+            "tools/list" => TOOLS.iter().map(|tool| self.visible(server, tool)).collect(),
+            "prompts/list" => vec![self.visible(server, "p")],
             "resources/list" => vec![resource(server)],
             _ => vec![format!("{}:{{id}}", NAMES[server])],
+        }
+    }
+
+    /// The name that a list has for a tool or prompt of a server.
+    fn visible(&self, server: usize, name: &str) -> String {
+        match self.prefixes[server] {
+            Prefix::Off => name.to_owned(),
+            _ => format!("{}__{name}", prefix_of(&self.prefixes, server)),
         }
     }
 
@@ -541,7 +570,9 @@ impl Run {
         assert!(late.is_empty(), "{late:?} after all were in time");
         assert_eq!(self.harness.aggregate.load(), self.idle);
         for name in NAMES {
-            let answer = self.harness.call(&format!("{name}__x"), &format!(r#"{{"to":"{name}"}}"#));
+            let server = NAMES.iter().position(|known| *known == name).expect("it is one of them");
+            let tool = self.visible(server, "x");
+            let answer = self.harness.call(&tool, &format!(r#"{{"to":"{name}"}}"#));
             assert!(answer.is_ok(), "{answer:?}");
         }
         let events = self.harness.events.iter();
@@ -554,6 +585,14 @@ impl Run {
         let load = self.harness.aggregate.load();
         assert_eq!((load.requests_in, load.requests_out, load.held, load.timers), (0, 0, 0, 0), "{load:?}");
         self.report
+    }
+}
+
+/// The prefix with which the tools of a server can be called.
+fn prefix_of(prefixes: &[Prefix; 4], server: usize) -> &str {
+    match &prefixes[server] {
+        Prefix::Text(text) => text,
+        _ => NAMES[server],
     }
 }
 

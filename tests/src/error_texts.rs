@@ -71,6 +71,8 @@ pub fn all() -> Vec<Texts> {
                     other: "my-files".into(),
                     prefix: "my-files".into(),
                 },
+                UsageError::Prefix { name: "github".into(), prefix: "gh_".into() },
+                UsageError::SamePrefix { name: "gitlab".into(), other: "github".into(), prefix: "git".into() },
                 UsageError::TooManyServers { limit: 100 },
                 UsageError::Endpoint(InvalidUrl::Port),
                 UsageError::AuthorizationServer(InvalidUrl::NotHttp),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mcp_intermediary::aggregate::{Action, Aggregate, Config, Event, Naming};
+use mcp_intermediary::aggregate::{Action, Aggregate, Config, Event};
 use mcp_intermediary::relay;
 use mcp_proto::spec::LoggingLevel;
 use mcp_proto::{Instant, Method, Output, ProcessEnd, ProtocolVersion, StartFailure, StdioAction, UsageError};
@@ -589,26 +589,24 @@ fn a_slow_server_is_left_out_and_announced_when_it_has_answered() {
 }
 
 #[test]
-fn long_names_and_names_without_prefix_are_looked_up() {
+fn long_names_are_looked_up() {
     let long = "n".repeat(80);
     for eras in ERAS {
         let (client, servers) = eras;
         let [a, b, c] = servers.map(|versions| Offer::new(versions, &["x", &long]));
         let servers = [("a", a), ("b", b), ("c", c)];
-        for (naming, first) in [(Naming::Prefixed, "a__x"), (Naming::Unprefixed, "x")] {
-            let mut harness = AggregateHarness::with(client, &servers, |config| config.naming = naming);
-            let tools = harness.tools();
-            assert_eq!((&*tools[0], &*tools[2]), (first, "b__x"));
-            assert!(naming == Naming::Unprefixed || tools.iter().all(|tool| tool.len() <= 64), "{tools:?}");
-            let owners = ["a", "a", "b", "b", "c", "c"];
-            // Another aggregate, whose client has not listed the tools.
-            let mut harness = AggregateHarness::with(client, &servers, |config| config.naming = naming);
-            for (at, (tool, owner)) in tools.iter().zip(owners).enumerate().rev() {
-                let name = if at % 2 == 0 { "x" } else { &long };
-                assert_eq!(harness.call(tool, "{}"), Ok(format!("{owner} {name} {{}}")), "{tool}");
-            }
-            assert!(harness.call("nothing", "{}").is_err());
+        let mut harness = AggregateHarness::new(client, &servers);
+        let tools = harness.tools();
+        assert_eq!((&*tools[0], &*tools[2]), ("a__x", "b__x"));
+        assert!(tools.iter().all(|tool| tool.len() <= 64), "{tools:?}");
+        let owners = ["a", "a", "b", "b", "c", "c"];
+        // Another aggregate, whose client has not listed the tools.
+        let mut harness = AggregateHarness::new(client, &servers);
+        for (at, (tool, owner)) in tools.iter().zip(owners).enumerate().rev() {
+            let name = if at % 2 == 0 { "x" } else { &long };
+            assert_eq!(harness.call(tool, "{}"), Ok(format!("{owner} {name} {{}}")), "{tool}");
         }
+        assert!(harness.call("nothing", "{}").is_err());
     }
 }
 

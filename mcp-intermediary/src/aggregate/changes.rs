@@ -43,8 +43,11 @@ impl Aggregate {
 
     /// A server has stated that its list has changed.
     pub(super) fn on_list_changed(&mut self, server: ServerKey, list: List, now: Instant) {
-        if list == List::Resources {
-            self.resources.on_changed(server);
+        match list {
+            List::Resources => self.resources.on_changed(server),
+            List::Tools => self.tools.on_changed(server),
+            List::Prompts => self.prompts.on_changed(server),
+            _ => {}
         }
         self.announce_list(list, now);
     }

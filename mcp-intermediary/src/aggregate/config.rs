@@ -12,14 +12,14 @@ use crate::relay;
 /// # Example
 ///
 /// ```
-/// use mcp_intermediary::aggregate::{Config, Naming};
+/// use mcp_intermediary::aggregate::{Config, Prefix};
 /// use mcp_intermediary::relay;
 ///
 /// let mut config = Config::new("my-tools", "1.0.0")
 ///     .with_server("files", relay::Config::default())
 ///     .with_server("mail", relay::Config::default());
-/// config.naming = Naming::Unprefixed;
-/// assert_eq!(config.servers.len(), 2);
+/// assert_eq!(config.servers[1].prefix, Prefix::ServerName, "its tools are called `mail__NAME`");
+/// config.servers[0].prefix = Prefix::Off;
 /// ```
 #[derive(Clone)]
 #[non_exhaustive]
@@ -27,8 +27,6 @@ pub struct Config {
     /// The servers, in the order of their items in lists. There are at most
     /// [`Limits::backends`](mcp_proto::Limits::backends).
     pub servers: Vec<ServerConfig>,
-    /// The names of tools and prompts. Default [`Naming::Prefixed`].
-    pub naming: Naming,
     /// `serverInfo` of the aggregate: an object.
     pub server_info: Json,
     /// The limits and times that apply to the client, and the limits on what the aggregate holds itself.
@@ -59,24 +57,31 @@ pub struct ServerConfig {
     /// The requests that the server did not answer in time in an earlier aggregate ([`Event::Late`](super::Event::Late)):
     /// the client does not wait for it again.
     pub late: Vec<Method>,
+    /// What the names of its tools and prompts begin with. Default [`Prefix::ServerName`].
+    pub prefix: Prefix,
 }
 
 impl ServerConfig {
     pub(super) fn new(name: &str, relay: relay::Config) -> Self {
-        Self { name: name.into(), relay, late: Vec::new() }
+        Self { name: name.into(), relay, late: Vec::new(), prefix: Prefix::ServerName }
     }
 }
 
-/// The names of tools and prompts of the servers of an aggregate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// What the names of the tools and prompts of a server begin with.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
-pub enum Naming {
-    /// `SERVER__NAME`. The name of a tool does not depend on other servers.
+pub enum Prefix {
+    /// The name of the server, without characters that names of tools must not have: `SERVER__NAME`.
     #[default]
-    Prefixed,
-    /// `NAME`, if it is not the name of a tool of another server that was listed before; else `SERVER__NAME`. The first
-    /// server that lists a name keeps it.
-    Unprefixed,
+    ServerName,
+    /// This text: `TEXT__NAME`. It has 1 to 24 ASCII letters, digits, hyphens and underscores, of which no two follow each
+    /// other, and does not end with one.
+    Text(Box<str>),
+    /// Nothing: `NAME`. A name that several servers without a prefix list belongs to the first of them in
+    /// [`Config::servers`], and is left out of the lists of the others; so is a name that begins with the prefix of another
+    /// server. Until all earlier servers without a prefix have listed theirs, the names are those of
+    /// [`Prefix::ServerName`].
+    Off,
 }
 
 /// Omits the secret.
@@ -84,7 +89,6 @@ impl fmt::Debug for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Config")
             .field("servers", &self.servers)
-            .field("naming", &self.naming)
             .field("server_info", &self.server_info)
             .field("relay", &self.relay)
             .field("server_timeout", &self.server_timeout)
@@ -100,7 +104,6 @@ impl Config {
         let server_info = Json::empty_object().with_members(&[("name", &name.into()), ("version", &version.into())]);
         Self {
             servers: Vec::new(),
-            naming: Naming::Prefixed,
             server_info,
             relay: relay::Config::default(),
             server_timeout: Duration::from_secs(5),

@@ -126,6 +126,17 @@ pub enum Event {
         /// The server whose resource is left out.
         other: ServerKey,
     },
+    /// A server lists tools or prompts with names of another one: those that an earlier server in the configuration has
+    /// listed, if neither has a prefix, or those that begin with the prefix of the other one. They are left out. This is
+    /// reported once for each pair of servers and method while `other` runs.
+    SameName {
+        /// The server that the names belong to.
+        owner: ServerKey,
+        /// The server whose tools or prompts are left out.
+        other: ServerKey,
+        /// The method of the list.
+        method: Method,
+    },
     /// The client violated the protocol, or messages were lost because it did not read in time. The aggregate continues.
     Faulted(Fault),
     /// The client has gone, and all servers have ended; no event follows.
@@ -141,6 +152,7 @@ impl Weight for Event {
             | Self::InTime { .. }
             | Self::ListTooLong { .. }
             | Self::SameResource { .. }
+            | Self::SameName { .. }
             | Self::Faulted(_)
             | Self::Closed(_) => size_of::<Self>(),
         }

@@ -134,7 +134,7 @@ impl Aggregate {
     /// The list of a server that was late was read, or could not be.
     pub(super) fn on_read_again(&mut self, server: ServerKey, list: Composed, now: Instant) {
         let kind = list.kind;
-        self.learn_all(&list);
+        self.learn_all(&list, now);
         let is_in_time = now.saturating_duration_since(list.begun) < self.config.server_timeout;
         let room = (self.limits().held / 4).saturating_sub(self.kept_bytes());
         let Some(member) = self.members.get_mut(&server) else { return };

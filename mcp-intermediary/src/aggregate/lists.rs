@@ -5,10 +5,11 @@
 //! server's list goes on, and the next answer begins with the servers of which least was read. So the list of one
 //! server does not end or delay those of others. Servers that a list does not wait for are in `late`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use mcp_proto::client::Outcome;
+use mcp_proto::spec::Change;
 use mcp_proto::spec::meta::without_keys;
 use mcp_proto::{ErrorObject, Instant, Json, Load, RequestKey, Ticket, TicketKey, code};
 
@@ -16,6 +17,7 @@ use super::connection::Opener;
 use super::event::ServerKey;
 use super::late::Start;
 use super::list_kind::ListKind;
+use super::names::Published;
 use super::pages::{Follows, Part, Place, Position, Share};
 use super::pending::{Composed, ListKey, Purpose, Then};
 use super::{Aggregate, AggregateTimer, Event};
@@ -277,7 +279,7 @@ impl Aggregate {
             }
             Then::Answer(_) => Some(self.compose(&list, now)),
             Then::LookUp { .. } => {
-                self.learn_all(&list);
+                self.learn_all(&list, now);
                 None
             }
         };
@@ -345,8 +347,8 @@ impl Aggregate {
                 is_public &= scope.is_some_and(|scope| scope.as_bytes() == b"\"public\"");
             }
             let position = part.position(*server, count, waited);
-            if position.is_none() && part.is_fresh {
-                self.on_whole_list(*server, kind, part);
+            if position.is_none() {
+                self.on_whole_list(*server, kind, part, now);
             }
             positions.extend(position);
         }
@@ -378,12 +380,18 @@ impl Aggregate {
             ListKind::Prompts => &mut self.prompts,
             ListKind::Tools => &mut self.tools,
         };
-        let public = names.publish(server, &text, self.config.naming, &self.prefixes)?;
-        Some(item.with_member(kind.name(), &Json::from(public)))
+        match names.publish(server, &text, &self.prefixes) {
+            Published::As(public) => Some(item.with_member(kind.name(), &Json::from(public))),
+            Published::OfOther(owner) => {
+                self.report_same_name(server, owner, kind);
+                None
+            }
+            Published::LeftOut => None,
+        }
     }
 
     /// Learns from all pages of a list that does not answer a request.
-    pub(super) fn learn_all(&mut self, list: &Composed) {
+    pub(super) fn learn_all(&mut self, list: &Composed, now: Instant) {
         let kind = list.kind;
         for (server, part) in &list.parts {
             for page in &part.pages {
@@ -391,20 +399,43 @@ impl Aggregate {
                     let _ = self.learn(*server, kind, &item);
                 }
             }
-            self.on_whole_list(*server, kind, part);
+            self.on_whole_list(*server, kind, part, now);
         }
     }
 
     /// The list of a server was read as far as one answer reaches.
-    fn on_whole_list(&mut self, server: ServerKey, kind: ListKind, part: &Part) {
-        if !matches!(kind, ListKind::Resources | ListKind::Templates) {
-            return;
-        }
-        let is_whole = part.next.is_none() && part.error.is_none() && !part.pages.is_empty();
+    fn on_whole_list(&mut self, server: ServerKey, kind: ListKind, part: &Part, now: Instant) {
+        let is_read = part.next.is_none() && part.error.is_none() && !part.pages.is_empty();
+        let is_whole = is_read && part.is_fresh;
         let items = part.pages.iter().filter_map(|page| page.content.first_member(kind.member()));
         let texts = items.flat_map(|items| items.elements().collect::<Vec<_>>());
         let texts = texts.filter_map(|item| item.first_member(kind.name())?.as_string().map(|text| Box::from(&*text)));
-        self.resources.on_listed(kind, server, is_whole.then(|| texts.collect()));
+        let whole = is_whole.then(|| texts.collect());
+        match kind {
+            ListKind::Resources | ListKind::Templates if part.is_fresh => self.resources.on_listed(kind, server, whole),
+            ListKind::Tools | ListKind::Prompts if is_read => self.on_names_listed(server, kind, whole.as_ref(), now),
+            ListKind::Resources | ListKind::Templates | ListKind::Tools | ListKind::Prompts => {}
+        }
+    }
+
+    /// The names of a server were listed. If those of others depend on that, the client is notified.
+    pub(super) fn on_names_listed(
+        &mut self,
+        server: ServerKey,
+        kind: ListKind,
+        whole: Option<&BTreeSet<Box<str>>>,
+        now: Instant,
+    ) {
+        let (capability, flag) = Change::List(kind.list()).capability();
+        let is_notified = self.members.get(&server).is_some_and(|member| member.has_flag(capability, flag));
+        let names = if kind == ListKind::Tools { &mut self.tools } else { &mut self.prompts };
+        let is_announced = names.on_listed(server, whole, &self.prefixes);
+        if !is_notified {
+            names.on_changed(server);
+        }
+        if is_announced {
+            self.announce_list(kind.list(), now);
+        }
     }
 
     /// Reports that the list of a server is longer than the aggregate reads, once for each connection.
@@ -412,6 +443,14 @@ impl Aggregate {
         let Some(member) = self.members.get_mut(&server) else { return };
         if member.too_long.insert(kind) {
             self.out.report(Event::ListTooLong { server, method: kind.method() });
+        }
+    }
+
+    /// Reports that a server lists names of another one, once for each connection and kind.
+    fn report_same_name(&mut self, server: ServerKey, owner: ServerKey, kind: ListKind) {
+        let Some(member) = self.members.get_mut(&server) else { return };
+        if member.same_names.insert((owner, kind)) {
+            self.out.report(Event::SameName { owner, other: server, method: kind.method() });
         }
     }
 

@@ -43,6 +43,8 @@ pub(super) struct Member {
     pub(super) too_long: BTreeSet<ListKind>,
     /// The servers that were already reported as listing the same resources.
     pub(super) same_as: BTreeSet<ServerKey>,
+    /// The servers that were already reported as having names that it lists.
+    pub(super) same_names: BTreeSet<(ServerKey, ListKind)>,
     /// The revision that is used with it, once it was connected.
     pub(super) version: Option<ProtocolVersion>,
     /// Until when the server may still work on a call that has ended for the client without an answer.
@@ -101,7 +103,7 @@ impl Member {
     ///
     /// [`UsageError`] if the configuration is invalid.
     pub(super) fn new(server: ServerConfig) -> Result<Self, UsageError> {
-        let ServerConfig { name, relay: mut config, late } = server;
+        let ServerConfig { name, relay: mut config, late, prefix: _ } = server;
         let of_lists = late.iter().filter_map(ListKind::of);
         config.respawn = false;
         Relay::new(Stdio::new(), config.clone())?;
@@ -122,6 +124,7 @@ impl Member {
             late: of_lists.map(|kind| (kind, Late::new())).collect(),
             too_long: BTreeSet::new(),
             same_as: BTreeSet::new(),
+            same_names: BTreeSet::new(),
             version: None,
             works_until: None,
         })
@@ -182,6 +185,7 @@ impl Member {
         self.late.values_mut().for_each(Late::forget);
         self.too_long.clear();
         self.same_as.clear();
+        self.same_names.clear();
         self.works_until = None;
     }
 

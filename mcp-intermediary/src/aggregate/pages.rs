@@ -13,8 +13,8 @@ use mcp_proto::{ErrorObject, Json, RequestKey};
 use super::config::Config;
 use super::event::ServerKey;
 use super::list_kind::ListKind;
-use super::names::Prefixes;
 use super::origin::{origin_of, with_origin};
+use super::prefixes::Prefixes;
 
 /// The maximum number of pages of one server in one answer.
 const PAGES: usize = 64;
@@ -142,7 +142,7 @@ impl Position {
 
     fn to_json(&self, prefixes: &Prefixes) -> Json {
         let Reading { pages, bytes, milliseconds } = self.before;
-        let mut parts = vec![Json::from(prefixes.get(self.server))];
+        let mut parts = vec![Json::from(prefixes.tag(self.server))];
         parts.extend([pages, bytes, milliseconds].map(Json::from));
         if let Place::At(cursor) = &self.place {
             parts.push(cursor.clone());
@@ -152,7 +152,7 @@ impl Position {
 
     fn from_json(position: &Json, prefixes: &Prefixes) -> Option<Self> {
         let mut parts = position.elements();
-        let server = prefixes.find(&parts.next()?.as_string()?)?;
+        let server = prefixes.with_tag(&parts.next()?.as_string()?)?;
         let mut number = || parts.next()?.read::<u64>().ok();
         let before = Reading { pages: number()?, bytes: number()?, milliseconds: number()? };
         let place = parts.next().map_or(Place::First, Place::At);

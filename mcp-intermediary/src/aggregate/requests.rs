@@ -96,7 +96,7 @@ impl Aggregate {
         }
         if facts.named_by == Some("taskId") || *method == Method::TASKS_RESULT {
             let id = member("taskId")?;
-            let found = origin_of(&id).and_then(|(prefix, id)| Some((self.prefixes.find(prefix)?, id)));
+            let found = origin_of(&id).and_then(|(tag, id)| Some((self.prefixes.with_tag(tag)?, id)));
             let (server, id) = found.ok_or_else(|| ErrorObject::invalid_params("unknown task"))?;
             return Ok(Route::To(server, Some(params.with_member("taskId", &Json::from(id)))));
         }
@@ -119,24 +119,32 @@ impl Aggregate {
         to: impl FnOnce(&Json) -> Json,
     ) -> Result<Route, ErrorObject> {
         let names = if kind == ListKind::Tools { &self.tools } else { &self.prompts };
-        match names.resolve(name, self.config.naming, &self.prefixes, looked > Looked::Nothing) {
+        let what = if kind == ListKind::Tools { "a tool" } else { "a prompt" };
+        match names.resolve(name, &self.prefixes, looked > Looked::Nothing) {
             Named::Known(server, name) => {
                 let params = to(&Json::from(name));
                 let params = self.without_origin_of_state(Some(server), &params)?.1;
                 Ok(Route::To(server, Some(params)))
             }
-            Named::Unlisted(server) => {
-                let servers = self.servers_with(kind).into_iter();
-                let servers = servers.filter(|found| server.is_none_or(|server| server == *found));
-                Ok(Route::LookUp(servers.collect(), kind))
+            Named::Unlisted(mut servers) => {
+                // A server that is late is not waited for again.
+                servers.retain(|server| {
+                    let member = self.members.get(server);
+                    let is_late = |member: &super::Member| member.is_late || member.late.contains_key(&kind);
+                    member.is_some_and(|member| {
+                        member.is_running() && member.has(kind.list().capability()) && !is_late(member)
+                    })
+                });
+                Ok(Route::LookUp(servers, kind))
             }
-            Named::Unknown => {
+            Named::Undetermined(server) => {
                 let text = format!(
-                    "no server has {} of this name",
-                    if kind == ListKind::Tools { "a tool" } else { "a prompt" }
+                    "no server is known to have {what} of this name: {} has not listed what it has",
+                    self.describe(server)
                 );
                 Err(ErrorObject::invalid_params(&text))
             }
+            Named::Unknown => Err(ErrorObject::invalid_params(&format!("no server has {what} of this name"))),
         }
     }
 
@@ -189,7 +197,7 @@ impl Aggregate {
         let Some(state) = params.first_member("requestState") else { return Ok((None, params.clone())) };
         let state = state.as_string();
         let found = state.as_deref().and_then(origin_of);
-        let found = found.and_then(|(prefix, state)| Some((self.prefixes.find(prefix)?, state)));
+        let found = found.and_then(|(tag, state)| Some((self.prefixes.with_tag(tag)?, state)));
         let found = found.filter(|(server, _)| expected.is_none_or(|expected| expected == *server));
         let (server, state) = found.ok_or_else(|| {
             ErrorObject::invalid_params("requestState is not one that this request was answered with")
@@ -322,15 +330,15 @@ impl Aggregate {
     /// Adds the name of the server to the states and ids that the client may send back.
     fn with_origins(&self, server: ServerKey, result: &Json) -> Json {
         let mentions = |name: &[u8]| memchr::memmem::find(result.as_bytes(), name).is_some();
-        let prefix = self.prefixes.get(server);
+        let tag = self.prefixes.tag(server);
         let mut result = result.clone();
         if mentions(b"\"requestState\"") {
-            result = add_origin(&result, "requestState", prefix);
+            result = add_origin(&result, "requestState", tag);
         }
         if mentions(b"\"taskId\"") {
-            result = add_origin(&result, "taskId", prefix);
+            result = add_origin(&result, "taskId", tag);
             if let Some(task) = result.first_member("task") {
-                result = result.with_member("task", &add_origin(&task, "taskId", prefix));
+                result = result.with_member("task", &add_origin(&task, "taskId", tag));
             }
         }
         result

@@ -1,5 +1,6 @@
 //! Events of servers; when they are started and stopped.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use mcp_proto::client::{self, Call, Outcome};
@@ -11,6 +12,7 @@ use mcp_proto::{
 
 use super::connection::{ConnectionOutput, Opener};
 use super::event::ServerKey;
+use super::list_kind::ListKind;
 use super::member::MemberState;
 use super::opening::{Stage, instructions_of};
 use super::origin::add_origin;
@@ -97,6 +99,9 @@ impl Aggregate {
             self.out.report(Event::InTime { server, method: Method::INITIALIZE });
         }
         self.resources.on_changed(server);
+        for kind in [ListKind::Tools, ListKind::Prompts] {
+            self.on_names_unread(server, kind, now);
+        }
         if self.is_client_ready {
             self.confirm(server, now);
         }
@@ -107,6 +112,15 @@ impl Aggregate {
             self.open_if_settled(now);
         }
         self.listen_anew(server, now);
+    }
+
+    /// The names of a process are not known yet; those of one without such a list are.
+    fn on_names_unread(&mut self, server: ServerKey, kind: ListKind, now: Instant) {
+        let names = if kind == ListKind::Tools { &mut self.tools } else { &mut self.prompts };
+        names.on_changed(server);
+        if self.members.get(&server).is_some_and(|member| !member.has(kind.list().capability())) {
+            self.on_names_listed(server, kind, Some(&BTreeSet::new()), now);
+        }
     }
 
     /// Sends `notifications/initialized` to a server of a session.
@@ -195,8 +209,8 @@ impl Aggregate {
         params: Option<Json>,
         now: Instant,
     ) {
-        let prefix = self.prefixes.get(server);
-        let params = params.map(|params| add_origin(&params, "taskId", prefix));
+        let tag = self.prefixes.tag(server);
+        let params = params.map(|params| add_origin(&params, "taskId", tag));
         if let Some(change) = method.facts().change {
             let params = params.map(|params| without_keys(&params, &[SUBSCRIPTION_ID]));
             return match change {

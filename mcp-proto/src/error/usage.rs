@@ -31,6 +31,33 @@ pub enum UsageError {
         /// The prefix of both.
         prefix: Box<str>,
     },
+    /// A text cannot be the prefix for the names of the tools of a server.
+    #[error(
+        "the prefix '{}' of the server '{}' must have 1 to 24 ASCII letters, digits, '-' and '_', without two '_' in a row \
+         or one at the end",
+        escape_text(prefix, 80),
+        escape_text(name, 80)
+    )]
+    Prefix {
+        /// The name of the server.
+        name: Box<str>,
+        /// The prefix.
+        prefix: Box<str>,
+    },
+    /// The names of the tools of two servers would have the same prefix.
+    #[error(
+        "the servers '{}' and '{}' have the same prefix '{prefix}'; change one",
+        escape_text(other, 80),
+        escape_text(name, 80)
+    )]
+    SamePrefix {
+        /// The name of one server.
+        name: Box<str>,
+        /// The name of the other one.
+        other: Box<str>,
+        /// The prefix of both.
+        prefix: Box<str>,
+    },
     /// An aggregate has too many servers.
     #[error("there can be at most {limit} servers; the limit is Limits::backends")]
     TooManyServers {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::ValueEnum;
+use mcp_intermediary::aggregate::Prefix;
 use mcp_intermediary::relay;
 use mcp_proto::escape_text;
 use mcp_proto::spec::Primitive;
@@ -26,7 +27,8 @@ const REMOTE_FIELDS: [&str; 2] = ["url", "headers"];
 /// The fields that are known, but not needed.
 const OTHER_FIELDS: [&str; 3] = ["type", "disabled", "alwaysAllow"];
 /// The fields that are settings of every server.
-const SETTINGS: [&str; 7] = ["disabledTools", "tools", "prompts", "resources", "timeout", "startTimeout", "share"];
+const SETTINGS: [&str; 8] =
+    ["disabledTools", "tools", "prompts", "resources", "timeout", "startTimeout", "share", "prefix"];
 
 /// The servers of a file with this text, in the order of their names, without those that are `disabled`.
 ///
@@ -123,6 +125,17 @@ fn settings(place: &Place, server: &Map<String, Value>) -> Result<ServerSettings
         let place = place.member("share");
         let found = share.as_str().and_then(|share| Share::from_str(share, false).ok());
         settings.share = Some(found.ok_or_else(|| format!("{place} must be session, principal or all"))?);
+    }
+    if let Some(prefix) = server.get("prefix") {
+        settings.prefix = match prefix {
+            Value::Bool(false) => Prefix::Off,
+            Value::Bool(true) => Prefix::ServerName,
+            Value::String(text) if text.is_empty() => Prefix::Off,
+            Value::String(text) => Prefix::Text(text.as_str().into()),
+            Value::Null | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+                return Err(format!("{} must be a string or false", place.member("prefix")));
+            }
+        };
     }
     Ok(settings)
 }
@@ -276,6 +289,21 @@ mod tests {
     }
 
     #[test]
+    fn a_prefix_is_a_text_or_off() {
+        for (field, expected) in [
+            ("", Prefix::ServerName),
+            (r#","prefix":true"#, Prefix::ServerName),
+            (r#","prefix":"gh""#, Prefix::Text("gh".into())),
+            (r#","prefix":"""#, Prefix::Off),
+            (r#","prefix":false"#, Prefix::Off),
+        ] {
+            let text = format!(r#"{{"mcpServers":{{"a":{{"command":"x"{field}}}}}}}"#);
+            let found = servers(&text, &mut Secrets::default()).unwrap();
+            assert_eq!(found[0].settings.prefix, expected, "{field}");
+        }
+    }
+
+    #[test]
     fn a_mistake_is_named_with_its_place_and_without_values() {
         for (text, expected) in [
             ("{\n  \"mcpServers\": [,", "line 2 column 18"),
@@ -316,6 +344,7 @@ mod tests {
                 r#"{"mcpServers":{"a":{"command":"x","share":"secret"}}}"#,
                 "mcpServers.a.share must be session, principal or all",
             ),
+            (r#"{"mcpServers":{"a":{"command":"x","prefix":7}}}"#, "mcpServers.a.prefix must be a string or false"),
             (
                 r#"{"mcpServers":{"a":{"command":"x","env":{"K":"${NO_SUCH_VARIABLE_HERE}"}}}}"#,
                 "mcpServers.a.env.K: the environment variable NO_SUCH_VARIABLE_HERE is not set",
@@ -363,6 +392,7 @@ mod tests {
             ("timeout", json!(7)),
             ("startTimeout", json!(0.5)),
             ("share", json!("all")),
+            ("prefix", json!("marked-19")),
         ] {
             if random.one_in(3) && !["command", "url"].contains(&name) || random.one_in(20) {
                 server.insert(name.to_owned(), if random.one_in(6) { any_value(random) } else { value });
@@ -401,6 +431,7 @@ mod tests {
         is_fine("disabledTools", &is_list)
             && ["tools", "prompts", "resources"].iter().all(|name| is_fine(name, &are_lists))
             && ["timeout", "startTimeout"].iter().all(|name| is_fine(name, &is_time))
+            && is_fine("prefix", &|prefix| prefix.is_string() || prefix.is_boolean())
             && is_fine("share", &|share| ["session", "principal", "all"].iter().any(|name| share == name))
     }
 

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use mcp_intermediary::aggregate::Prefix;
+
 use crate::args::serve::{ServeArgs, Share};
 use crate::restrictions::Restrictions;
 
@@ -13,6 +15,8 @@ pub(super) struct ServerSettings {
     pub(super) request_timeout: Option<Duration>,
     pub(super) start_timeout: Option<Duration>,
     pub(super) share: Option<Share>,
+    /// What its names begin with where several servers are one.
+    pub(super) prefix: Prefix,
 }
 
 impl ServerSettings {

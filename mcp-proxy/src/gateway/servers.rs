@@ -296,7 +296,7 @@ fn aggregate(
             Kind::Remote(remote) => AggregateServer::proxy(remote.start(args, &server.settings)?),
             Kind::All(_) => continue,
         };
-        all = all.server(name, relay, started).late(late.of(added));
+        all = all.server(name, relay, started).late(late.of(added)).prefix(server.settings.prefix.clone());
         added += 1;
     }
     let shown: Vec<_> = servers.iter().map(Described::in_words).collect();
@@ -339,6 +339,14 @@ fn log_line(event: &Event, servers: &[String]) -> Option<(Level, String)> {
         Event::SameResource { owner, other } => {
             let text = format!(
                 "{} lists a resource of {}, which has listed it first and receives the requests for it",
+                shown(other),
+                shown(owner)
+            );
+            (Level::Warn, text)
+        }
+        Event::SameName { owner, other, method } => {
+            let text = format!(
+                "{} answers {method} with names of {}; they are left out, and requests for them are sent to the latter",
                 shown(other),
                 shown(owner)
             );
