@@ -39,22 +39,29 @@
 //! | `servers` | events of servers; when they are started and stopped |
 //! | `requests`, `pending` | which server a request of the client is for, and its answer |
 //! | `lists` | lists of several servers |
+//! | `learnt` | what is learnt from lists |
 //! | `list_kind` | the kinds of lists |
 //! | `pages` | the pages of one server's list, their bounds, and cursors |
 //! | `late` | servers that did not answer in time |
 //! | `changes` | notifications of changes |
 //! | `prefixes` | what names of tools and prompts begin with |
 //! | `names` | the names of tools and prompts, and which server has them |
+//! | `lazy` | two tools in the place of all: one that searches, and one that calls |
+//! | `catalogue` | the definitions that are searched |
+//! | `ranking` | which texts match a query best |
 //! | `resources` | which server has a resource |
 //! | `origin` | cursors, states and ids that contain the server they are from |
 //! | `questions` | requests of servers to the client |
 //! | `subscriptions` | subscriptions to changes |
 
+mod catalogue;
 mod changes;
 mod config;
 mod connection;
 mod event;
 mod late;
+mod lazy;
+mod learnt;
 mod list_kind;
 mod lists;
 mod member;
@@ -65,6 +72,7 @@ mod pages;
 mod pending;
 mod prefixes;
 mod questions;
+mod ranking;
 mod requests;
 mod resources;
 mod servers;
@@ -73,6 +81,7 @@ mod subscriptions;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use catalogue::Catalogue;
 use changes::Changes;
 pub use config::{Config, Prefix, ServerConfig};
 use connection::Connection;
@@ -130,6 +139,8 @@ pub struct Aggregate {
     tools: Names,
     prompts: Names,
     resources: Resources,
+    /// Empty if all tools are listed.
+    catalogue: Catalogue,
     changes: Changes,
     /// Requests to servers without an outcome.
     pending: Pending,
@@ -197,6 +208,7 @@ impl Aggregate {
             tools: Names::default(),
             prompts: Names::default(),
             resources,
+            catalogue: Catalogue::default(),
             changes: Changes::default(),
             pending: Pending::default(),
             lists: Lists::default(),
@@ -368,7 +380,7 @@ impl Aggregate {
     #[must_use]
     pub fn load(&self) -> Load {
         let mut own = self.server.load() + self.stage.load() + self.lists.load();
-        own.held += self.kept_bytes();
+        own.held += self.kept_bytes() + self.catalogue.bytes();
         let members = self.members.values().filter_map(|member| match &member.state {
             MemberState::Running(connection) => Some(connection.load()),
             MemberState::Stopped | MemberState::Stopping => None,
@@ -451,6 +463,7 @@ impl Aggregate {
         self.active.clear();
         self.pending = Pending::default();
         self.lists = Lists::default();
+        self.catalogue = Catalogue::default();
         self.questions = Questions::default();
         for (server, member) in &mut self.members {
             member.late.clear();

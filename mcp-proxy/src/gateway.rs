@@ -145,7 +145,8 @@ pub(crate) fn run(args: &Arc<ServeArgs>, log: &Log) -> io::Result<bool> {
 /// What clients may use of a server.
 fn restrictions(args: &ServeArgs, server: &Described) -> Result<Restrictions, String> {
     match &server.kind {
-        // The filters are those of its servers.
+        // The filters are those of its servers, and so are the pins of tools that are not listed.
+        Kind::All(_) if args.lazy_tools.is_some() => Ok(Restrictions::default()),
         Kind::All(_) => Ok(args.restrictions.pins()),
         Kind::Command(_) | Kind::Remote(_) => {
             let restrictions = server.settings.restrictions(args);

@@ -28,6 +28,8 @@ pub struct Offer {
     pub versions: Vec<ProtocolVersion>,
     /// The names of its tools.
     pub tools: Vec<String>,
+    /// The definitions of further tools, on the last page.
+    pub definitions: Vec<String>,
     /// The number of tools in each page.
     pub page: usize,
     /// The URIs of its resources.
@@ -63,6 +65,7 @@ impl Offer {
         Self {
             versions: versions.to_vec(),
             tools: tools.iter().map(|tool| (*tool).to_owned()).collect(),
+            definitions: Vec::new(),
             page: 100,
             resources: Vec::new(),
             templates: Vec::new(),
@@ -751,8 +754,10 @@ impl TestServer {
                     Err(ErrorObject::invalid_params("there is no such page"))
                 } else {
                     let tools = self.offer.tools.iter().skip(first).take(self.offer.page);
-                    let tools = tools.map(|name| tool(name));
                     let next = first + self.offer.page;
+                    let is_last = next >= self.offer.tools.len();
+                    let more = self.offer.definitions.iter().filter(|_| is_last).cloned();
+                    let tools = tools.map(|name| tool(name)).chain(more);
                     let next = (next < self.offer.tools.len()).then(|| format!(r#","nextCursor":"{next}""#));
                     json(&format!(r#"{{"tools":[{}]{}}}"#, join(tools), next.unwrap_or_default()))
                 }

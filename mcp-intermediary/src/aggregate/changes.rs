@@ -45,7 +45,10 @@ impl Aggregate {
     pub(super) fn on_list_changed(&mut self, server: ServerKey, list: List, now: Instant) {
         match list {
             List::Resources => self.resources.on_changed(server),
-            List::Tools => self.tools.on_changed(server),
+            List::Tools => {
+                self.tools.on_changed(server);
+                self.catalogue.on_changed(server);
+            }
             List::Prompts => self.prompts.on_changed(server),
             _ => {}
         }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use mcp_proto::{Json, Method, UsageError};
 
 use crate::relay;
+use crate::relay::Filter;
 
 /// The configuration of an aggregate. Each field may be set separately.
 ///
@@ -27,6 +28,9 @@ pub struct Config {
     /// The servers, in the order of their items in lists. There are at most
     /// [`Limits::backends`](mcp_proto::Limits::backends).
     pub servers: Vec<ServerConfig>,
+    /// Clients see `search_tools` and `call_tool` in the place of the tools, and of these only the ones whose names this
+    /// filter allows. A call of any other tool by its name works, too. Default `None`: all tools are listed.
+    pub lazy_tools: Option<Filter>,
     /// `serverInfo` of the aggregate: an object.
     pub server_info: Json,
     /// The limits and times that apply to the client, and the limits on what the aggregate holds itself.
@@ -89,6 +93,7 @@ impl fmt::Debug for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Config")
             .field("servers", &self.servers)
+            .field("lazy_tools", &self.lazy_tools)
             .field("server_info", &self.server_info)
             .field("relay", &self.relay)
             .field("server_timeout", &self.server_timeout)
@@ -104,6 +109,7 @@ impl Config {
         let server_info = Json::empty_object().with_members(&[("name", &name.into()), ("version", &version.into())]);
         Self {
             servers: Vec::new(),
+            lazy_tools: None,
             server_info,
             relay: relay::Config::default(),
             server_timeout: Duration::from_secs(5),

@@ -5,11 +5,10 @@
 //! server's list goes on, and the next answer begins with the servers of which least was read. So the list of one
 //! server does not end or delay those of others. Servers that a list does not wait for are in `late`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use mcp_proto::client::Outcome;
-use mcp_proto::spec::Change;
 use mcp_proto::spec::meta::without_keys;
 use mcp_proto::{ErrorObject, Instant, Json, Load, RequestKey, Ticket, TicketKey, code};
 
@@ -17,10 +16,9 @@ use super::connection::Opener;
 use super::event::ServerKey;
 use super::late::Start;
 use super::list_kind::ListKind;
-use super::names::Published;
 use super::pages::{Follows, Part, Place, Position, Share};
 use super::pending::{Composed, ListKey, Purpose, Then};
-use super::{Aggregate, AggregateTimer, Event};
+use super::{Aggregate, AggregateTimer, lazy};
 
 /// How long a list waits for further pages when it has a page of each server.
 const FURTHER_PAGES: Duration = Duration::from_secs(1);
@@ -53,7 +51,7 @@ impl Lists {
         self.next += 1;
         let key = ListKey(self.next);
         match &list.then {
-            Then::Answer(ticket) | Then::LookUp { ticket, .. } => {
+            Then::Answer(ticket) | Then::LookUp { ticket, .. } | Then::Search { ticket, .. } => {
                 self.by_ticket.insert(ticket.key(), key);
             }
             Then::Keep(server) => {
@@ -69,7 +67,7 @@ impl Lists {
         let list = self.open.remove(&key)?;
         self.bytes -= list.bytes();
         match &list.then {
-            Then::Answer(ticket) | Then::LookUp { ticket, .. } => {
+            Then::Answer(ticket) | Then::LookUp { ticket, .. } | Then::Search { ticket, .. } => {
                 self.by_ticket.remove(&ticket.key());
             }
             Then::Keep(server) => {
@@ -114,7 +112,7 @@ impl Aggregate {
     ) {
         // Progress of several requests cannot be that of one.
         let params = params.map(|params| without_keys(&params, &["progressToken"]));
-        let is_answer = matches!(then, Then::Answer(_));
+        let is_answer = matches!(then, Then::Answer(_) | Then::Search { .. });
         let is_awaited = !matches!(then, Then::Keep(_));
         let mut list = Composed {
             then,
@@ -177,7 +175,7 @@ impl Aggregate {
     }
 
     /// The maximum of the bytes of one answer: it fits into a message, and the aggregate can hold several.
-    const fn most_of_answer(&self) -> usize {
+    pub(super) const fn most_of_answer(&self) -> usize {
         let limits = self.limits();
         let least = if limits.message < limits.held { limits.message } else { limits.held };
         least / 4
@@ -194,6 +192,7 @@ impl Aggregate {
                 let share = Share::of_answer(most / list.parts.len().max(1));
                 (share, now.saturating_duration_since(list.begun))
             }
+            Then::Search { .. } => (Share::of_kept(held / 16), now.saturating_duration_since(list.begun)),
             Then::Keep(_) => (Share::of_kept(held / 16), Duration::ZERO),
         };
         let Some(part) = list.parts.get_mut(&server) else { return };
@@ -278,7 +277,7 @@ impl Aggregate {
                 return self.on_read_again(server, list, now);
             }
             Then::Answer(_) => Some(self.compose(&list, now)),
-            Then::LookUp { .. } => {
+            Then::LookUp { .. } | Then::Search { .. } => {
                 self.learn_all(&list, now);
                 None
             }
@@ -288,6 +287,7 @@ impl Aggregate {
             (Then::LookUp { ticket, method, params, looked }, _) => {
                 self.on_request(ticket, method, params, looked, now);
             }
+            (Then::Search { ticket, query, limit }, _) => self.answer_search(ticket, &query, limit, now),
             (Then::Answer(_) | Then::Keep(_), _) => {}
         }
     }
@@ -333,6 +333,9 @@ impl Aggregate {
         let chosen = self.choose(list);
         let waited = now.saturating_duration_since(list.begun);
         let (mut items, mut positions) = (Vec::new(), Vec::new());
+        if self.config.lazy_tools.is_some() && kind == ListKind::Tools && !list.has_cursor {
+            items.extend(lazy::definitions(self.is_stateless()));
+        }
         let (mut ttl, mut is_public, mut is_complete) = (None, true, !list.is_incomplete);
         for (server, part) in &list.parts {
             let count = chosen.get(server).copied().unwrap_or_default();
@@ -340,7 +343,7 @@ impl Aggregate {
             for page in part.pages.iter().take(count) {
                 let [of_page, page_ttl, scope] = page.content.first_members([kind.member(), "ttlMs", "cacheScope"]);
                 for item in of_page.iter().flat_map(Json::elements) {
-                    items.extend(self.learn(*server, kind, &item));
+                    items.extend(self.learn(*server, kind, &item).filter(|item| self.is_visible(kind, item)));
                 }
                 let page_ttl = page_ttl.and_then(|ttl| ttl.read::<u64>().ok()).unwrap_or(0);
                 ttl = Some(ttl.map_or(page_ttl, |ttl: u64| ttl.min(page_ttl)));
@@ -365,101 +368,6 @@ impl Aggregate {
 
     fn is_stateless(&self) -> bool {
         self.stage.opener().is_some_and(Opener::is_stateless)
-    }
-
-    /// An item as the client sees it, and what is learnt from it. `None` if the client could not use it.
-    fn learn(&mut self, server: ServerKey, kind: ListKind, item: &Json) -> Option<Json> {
-        let text = item.first_member(kind.name())?;
-        let text = text.as_string()?;
-        let names = match kind {
-            ListKind::Resources | ListKind::Templates => {
-                let owner = self.resources.learn(kind, &text, server);
-                self.report_same_resource(server, owner);
-                return (owner == server).then(|| item.clone());
-            }
-            ListKind::Prompts => &mut self.prompts,
-            ListKind::Tools => &mut self.tools,
-        };
-        match names.publish(server, &text, &self.prefixes) {
-            Published::As(public) => Some(item.with_member(kind.name(), &Json::from(public))),
-            Published::OfOther(owner) => {
-                self.report_same_name(server, owner, kind);
-                None
-            }
-            Published::LeftOut => None,
-        }
-    }
-
-    /// Learns from all pages of a list that does not answer a request.
-    pub(super) fn learn_all(&mut self, list: &Composed, now: Instant) {
-        let kind = list.kind;
-        for (server, part) in &list.parts {
-            for page in &part.pages {
-                for item in page.content.first_member(kind.member()).iter().flat_map(Json::elements) {
-                    let _ = self.learn(*server, kind, &item);
-                }
-            }
-            self.on_whole_list(*server, kind, part, now);
-        }
-    }
-
-    /// The list of a server was read as far as one answer reaches.
-    fn on_whole_list(&mut self, server: ServerKey, kind: ListKind, part: &Part, now: Instant) {
-        let is_read = part.next.is_none() && part.error.is_none() && !part.pages.is_empty();
-        let is_whole = is_read && part.is_fresh;
-        let items = part.pages.iter().filter_map(|page| page.content.first_member(kind.member()));
-        let texts = items.flat_map(|items| items.elements().collect::<Vec<_>>());
-        let texts = texts.filter_map(|item| item.first_member(kind.name())?.as_string().map(|text| Box::from(&*text)));
-        let whole = is_whole.then(|| texts.collect());
-        match kind {
-            ListKind::Resources | ListKind::Templates if part.is_fresh => self.resources.on_listed(kind, server, whole),
-            ListKind::Tools | ListKind::Prompts if is_read => self.on_names_listed(server, kind, whole.as_ref(), now),
-            ListKind::Resources | ListKind::Templates | ListKind::Tools | ListKind::Prompts => {}
-        }
-    }
-
-    /// The names of a server were listed. If those of others depend on that, the client is notified.
-    pub(super) fn on_names_listed(
-        &mut self,
-        server: ServerKey,
-        kind: ListKind,
-        whole: Option<&BTreeSet<Box<str>>>,
-        now: Instant,
-    ) {
-        let (capability, flag) = Change::List(kind.list()).capability();
-        let is_notified = self.members.get(&server).is_some_and(|member| member.has_flag(capability, flag));
-        let names = if kind == ListKind::Tools { &mut self.tools } else { &mut self.prompts };
-        let is_announced = names.on_listed(server, whole, &self.prefixes);
-        if !is_notified {
-            names.on_changed(server);
-        }
-        if is_announced {
-            self.announce_list(kind.list(), now);
-        }
-    }
-
-    /// Reports that the list of a server is longer than the aggregate reads, once for each connection.
-    fn report_too_long(&mut self, server: ServerKey, kind: ListKind) {
-        let Some(member) = self.members.get_mut(&server) else { return };
-        if member.too_long.insert(kind) {
-            self.out.report(Event::ListTooLong { server, method: kind.method() });
-        }
-    }
-
-    /// Reports that a server lists names of another one, once for each connection and kind.
-    fn report_same_name(&mut self, server: ServerKey, owner: ServerKey, kind: ListKind) {
-        let Some(member) = self.members.get_mut(&server) else { return };
-        if member.same_names.insert((owner, kind)) {
-            self.out.report(Event::SameName { owner, other: server, method: kind.method() });
-        }
-    }
-
-    /// Reports that two servers list the same resource, once for each connection.
-    fn report_same_resource(&mut self, server: ServerKey, owner: ServerKey) {
-        let Some(member) = self.members.get_mut(&server).filter(|_| owner != server) else { return };
-        if member.same_as.insert(owner) {
-            self.out.report(Event::SameResource { owner, other: server });
-        }
     }
 
     /// The client has cancelled a request for which servers are asked for lists.

@@ -5,7 +5,7 @@ use mcp_proto::spec::{Change, List, TASKS_EXTENSION};
 use mcp_proto::{ErrorObject, Instant, Json, Load, Method, Ticket, code};
 
 use super::connection::Opener;
-use super::{Action, Aggregate, AggregateTimer, Event};
+use super::{Action, Aggregate, AggregateTimer, Event, lazy};
 
 /// The maximum of the bytes of one server's instructions, and of all together.
 const INSTRUCTIONS: usize = 8 * 1024;
@@ -134,7 +134,7 @@ impl Aggregate {
         let truth = Json::from(true);
         for list in List::ALL {
             let (name, flag) = Change::List(*list).capability();
-            if any(name) {
+            if any(name) || (*list == List::Tools && self.config.lazy_tools.is_some()) {
                 all = all.with_member(name, &Json::empty_object().with_member(flag, &truth));
             }
         }
@@ -170,6 +170,10 @@ impl Aggregate {
     /// The instructions of all servers.
     fn instructions(&self) -> Option<Box<str>> {
         let mut all = String::new();
+        if self.config.lazy_tools.is_some() {
+            all.push_str(lazy::INSTRUCTIONS);
+            all.push_str("\n\n");
+        }
         for member in self.members.values() {
             let Some(instructions) = &member.instructions else { continue };
             let text = format!("# {}\n\n{instructions}\n\n", member.name);

@@ -100,6 +100,8 @@ pub(super) enum Then {
     Answer(Ticket),
     /// To find the server of this request of the client, which names something that was not listed yet.
     LookUp { ticket: Ticket, method: Method, params: Option<Json>, looked: Looked },
+    /// To answer this request with the definitions that match a query best, of this number at most.
+    Search { ticket: Ticket, query: String, limit: usize },
     /// To keep the list of this late server for later requests.
     Keep(ServerKey),
 }

@@ -6,15 +6,16 @@ use mcp_proto::{
     ErrorObject, Instant, Json, Method, ProtocolVersion, RequestKey, Ticket, TicketKey, code, escape_text,
 };
 
-use super::Aggregate;
 use super::connection::Opener;
 use super::event::ServerKey;
+use super::lazy::LazyCall;
 use super::list_kind::ListKind;
 use super::member::MemberState;
 use super::names::Named;
 use super::origin::{add_origin, origin_of};
 use super::pages::Position;
 use super::pending::{Forwarded, Looked, Purpose, Then};
+use super::{Aggregate, lazy};
 use crate::relay;
 
 /// The destination of a request.
@@ -24,6 +25,8 @@ enum Route {
     LookUp(Vec<ServerKey>, ListKind),
     /// No server is known to have the resource.
     InTurn(Box<str>),
+    /// No server has this name, for this reason.
+    NoSuchName(String),
 }
 
 impl Aggregate {
@@ -45,7 +48,19 @@ impl Aggregate {
         if let Some(kind) = ListKind::of(&method) {
             return self.on_list(ticket, kind, params, now);
         }
-        match self.route(&method, params.as_ref(), looked) {
+        let lazy = self.lazy_call(&method, params.as_ref());
+        let of_tool = match lazy {
+            Some(LazyCall::Search { query, limit }) => {
+                return self.on_search(ticket, query, limit, params.as_ref(), now);
+            }
+            Some(LazyCall::Wrong(reason)) => return self.respond(ticket, Ok(lazy::tool_error(reason)), now),
+            Some(LazyCall::Call(params)) => Some(params),
+            None => None,
+        };
+        let is_lazy = of_tool.is_some();
+        let route = self.route(&method, of_tool.as_ref().or(params.as_ref()), looked);
+        let route = if is_lazy { route.map(|route| self.to_known_tool(route, looked)) } else { route };
+        match route {
             Ok(Route::To(server, params)) => {
                 let uri = uri_of(&method, params.as_ref());
                 let forwarded = Forwarded { ticket, method, uri, to_others: None, asked: Vec::new() };
@@ -65,6 +80,11 @@ impl Aggregate {
                 let then = Then::LookUp { ticket, method, params, looked };
                 self.begin_list(then, kind, positions, false, asked, now);
             }
+            Ok(Route::NoSuchName(reason)) if is_lazy => {
+                let text = format!("{reason}; search_tools finds the names of tools");
+                self.respond(ticket, Ok(lazy::tool_error(&text)), now);
+            }
+            Ok(Route::NoSuchName(reason)) => self.respond(ticket, Err(ErrorObject::invalid_params(&reason)), now),
             Err(error) => self.respond(ticket, Err(error), now),
         }
     }
@@ -126,25 +146,40 @@ impl Aggregate {
                 let params = self.without_origin_of_state(Some(server), &params)?.1;
                 Ok(Route::To(server, Some(params)))
             }
-            Named::Unlisted(mut servers) => {
-                // A server that is late is not waited for again.
-                servers.retain(|server| {
-                    let member = self.members.get(server);
-                    let is_late = |member: &super::Member| member.is_late || member.late.contains_key(&kind);
-                    member.is_some_and(|member| {
-                        member.is_running() && member.has(kind.list().capability()) && !is_late(member)
-                    })
-                });
-                Ok(Route::LookUp(servers, kind))
-            }
+            Named::Unlisted(servers) => Ok(Route::LookUp(self.in_time(servers, kind), kind)),
             Named::Undetermined(server) => {
-                let text = format!(
-                    "no server is known to have {what} of this name: {} has not listed what it has",
-                    self.describe(server)
-                );
-                Err(ErrorObject::invalid_params(&text))
+                let server = self.describe(server);
+                let text =
+                    format!("no server is known to have {what} of this name: {server} has not listed what it has");
+                Ok(Route::NoSuchName(text))
             }
-            Named::Unknown => Err(ErrorObject::invalid_params(&format!("no server has {what} of this name"))),
+            Named::Unknown => Ok(Route::NoSuchName(format!("no server has {what} of this name"))),
+        }
+    }
+
+    /// The servers of these that may be asked which names they have. One that is late is not waited for again.
+    fn in_time(&self, mut servers: Vec<ServerKey>, kind: ListKind) -> Vec<ServerKey> {
+        servers.retain(|server| {
+            self.members.get(server).is_some_and(|member| {
+                let is_late = member.is_late || member.late.contains_key(&kind);
+                member.is_running() && member.has(kind.list().capability()) && !is_late
+            })
+        });
+        servers
+    }
+
+    /// The route of a call whose tool was found with a search: only to a server that lists the tool, as far as is known.
+    fn to_known_tool(&self, route: Route, looked: Looked) -> Route {
+        let Route::To(server, Some(params)) = &route else { return route };
+        let name = params.first_member("name");
+        match self.catalogue.has(*server, &name.as_ref().and_then(Json::as_string).unwrap_or_default()) {
+            Some(true) => route,
+            Some(false) => Route::NoSuchName("no server has a tool of this name".to_owned()),
+            None => {
+                let servers = self.in_time(vec![*server], ListKind::Tools);
+                let is_read = looked > Looked::Nothing || servers.is_empty() || self.catalogue.is_current(*server);
+                if is_read { route } else { Route::LookUp(servers, ListKind::Tools) }
+            }
         }
     }
 

@@ -99,6 +99,7 @@ impl Aggregate {
             self.out.report(Event::InTime { server, method: Method::INITIALIZE });
         }
         self.resources.on_changed(server);
+        self.catalogue.remove(server);
         for kind in [ListKind::Tools, ListKind::Prompts] {
             self.on_names_unread(server, kind, now);
         }

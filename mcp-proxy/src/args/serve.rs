@@ -179,6 +179,11 @@ pub(crate) struct ServeArgs {
     #[command(flatten)]
     pub(crate) restrictions: Restrictions,
 
+    /// Where several servers are one, lists `search_tools` and `call_tool` in the place of all tools, and the tools whose
+    /// names there match a pattern, such as `files__*`
+    #[arg(long, value_name = "PATTERN", num_args = 0..)]
+    pub(crate) lazy_tools: Option<Vec<String>>,
+
     #[command(flatten)]
     pub(crate) log: LogOptions,
 

@@ -10,10 +10,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use log::Level;
 use mcp_blocking::{AggregateProxy, AggregateServer, Backend, Proxy};
 use mcp_intermediary::aggregate::{Event, ServerKey};
+use mcp_intermediary::relay::{Filter, Rule};
 use mcp_intermediary::{aggregate, relay};
 use mcp_platform::{Problem, command_in, find_program};
 use mcp_proto::client::HttpConfig;
 use mcp_proto::server::Principal;
+use mcp_proto::spec::Primitive;
 use mcp_proto::{Method, escape_text};
 
 use super::config_file;
@@ -92,6 +94,9 @@ pub(super) fn all(args: &Arc<ServeArgs>, secrets: &mut Secrets) -> Result<Vec<De
     let mut names = BTreeSet::new();
     if let Some(name) = servers.iter().filter_map(|server| server.name.as_deref()).find(|name| !names.insert(*name)) {
         return Err(format!("two servers have the name {name}"));
+    }
+    if args.lazy_tools.is_some() && servers.len() < 2 {
+        return Err("--lazy-tools needs several servers, which are one at /mcp".to_owned());
     }
     if servers.len() > 1 {
         let all = aggregate(&servers, args, None, &Latecomers::default()).map_err(|error| error.to_string())?;
@@ -278,16 +283,21 @@ fn aggregate(
     let mut config = aggregate::Config::new("mcp-proxy", env!("CARGO_PKG_VERSION"));
     config.relay = relay_config(args, &ServerSettings::default());
     config.is_shared = args.share == Share::All;
+    config.lazy_tools = lazy_tools(args).map_err(io::Error::other)?;
     let mut secret = [0; 16];
     getrandom::fill(&mut secret).map_err(io::Error::other)?;
     config.secret = u128::from_le_bytes(secret);
-    let (mut all, mut added) = (AggregateProxy::new(config), 0);
+    let (mut all, mut added, mut pins) = (AggregateProxy::new(config), 0, Vec::new());
     for server in servers {
         let Some(name) = &server.name else { continue };
         let mut relay = relay_config(args, &server.settings);
-        // Pins are those of the joined names.
         let restrictions = server.settings.restrictions(args).map_err(io::Error::other)?;
-        restrictions.filters().apply(&mut relay).map_err(io::Error::other)?;
+        // Pins are those of the joined names. Clients do not list lazy tools, whose pins are those of their server.
+        let restrictions = match args.lazy_tools {
+            Some(_) => restrictions.of_server(Some(name)),
+            None => restrictions.filters(),
+        };
+        pins.push(restrictions.apply(&mut relay).map_err(io::Error::other)?);
         let started = match &server.kind {
             Kind::Command(program) => {
                 let (make, principal) = (program.start(args), principal.cloned());
@@ -303,12 +313,30 @@ fn aggregate(
     let late = late.clone();
     Ok(all.on_event(move |event| {
         late.on_event(event);
+        if let Event::Server { server, event: relay::Event::PinsChanged(changed) } = event {
+            if let Some(Some(file)) = pins.get(server.index()) {
+                file.store(changed);
+            }
+        }
         if let Some((level, text)) = log_line(event, &shown) {
             let is_caused_by_client = matches!(event, Event::Faulted(_))
                 || matches!(event, Event::Server { event, .. } if is_caused_by_client(event));
             log_event(level, &text, is_caused_by_client);
         }
     }))
+}
+
+/// The tools that stay listed with `--lazy-tools`; `None` without it.
+fn lazy_tools(args: &ServeArgs) -> Result<Option<Filter>, String> {
+    let Some(patterns) = &args.lazy_tools else { return Ok(None) };
+    let mut listed = Filter::new();
+    if patterns.is_empty() {
+        listed.add(Rule::deny(Primitive::Tool, "*").map_err(|error| error.to_string())?);
+    }
+    for pattern in patterns {
+        listed.add(Rule::allow(Primitive::Tool, pattern).map_err(|error| format!("--lazy-tools: {error}"))?);
+    }
+    Ok(Some(listed))
 }
 
 /// Returns the level and text of the log line for an event of these servers as one.

@@ -11,6 +11,8 @@ mod failures;
 #[cfg(unix)]
 mod kinds;
 #[cfg(unix)]
+mod names;
+#[cfg(unix)]
 mod operator;
 mod serving;
 mod sessions;
