@@ -42,6 +42,7 @@
 //! | `learnt` | what is learnt from lists |
 //! | `list_kind` | the kinds of lists |
 //! | `pages` | the pages of one server's list, their bounds, and cursors |
+//! | `fresh` | lists that are valid for a time, and not requested again |
 //! | `late` | servers that did not answer in time |
 //! | `changes` | notifications of changes |
 //! | `prefixes` | what names of tools and prompts begin with |
@@ -59,6 +60,7 @@ mod changes;
 mod config;
 mod connection;
 mod event;
+mod fresh;
 mod late;
 mod lazy;
 mod learnt;
@@ -380,7 +382,7 @@ impl Aggregate {
     #[must_use]
     pub fn load(&self) -> Load {
         let mut own = self.server.load() + self.stage.load() + self.lists.load();
-        own.held += self.kept_bytes() + self.catalogue.bytes();
+        own.held += self.kept_bytes() + self.fresh_bytes() + self.catalogue.bytes();
         let members = self.members.values().filter_map(|member| match &member.state {
             MemberState::Running(connection) => Some(connection.load()),
             MemberState::Stopped | MemberState::Stopping => None,
@@ -467,6 +469,7 @@ impl Aggregate {
         self.questions = Questions::default();
         for (server, member) in &mut self.members {
             member.late.clear();
+            member.fresh.clear();
             if let MemberState::Running(connection) = &member.state {
                 if connection.has_stopped {
                     member.state = MemberState::Stopped;

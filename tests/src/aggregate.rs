@@ -11,7 +11,7 @@ use mcp_intermediary::aggregate::{Action, Aggregate, Config, Event, ServerKey};
 use mcp_intermediary::relay;
 use mcp_proto::client::{self, Call, Client, Outcome};
 use mcp_proto::server::{InputRequired, Progress, Server};
-use mcp_proto::spec::LoggingLevel;
+use mcp_proto::spec::{CacheScope, LoggingLevel};
 use mcp_proto::{
     ErrorObject, Fault, Instant, Json, Method, Notification, Output, ProcessEnd, ProtocolVersion, RequestKey,
     StartFailure, Stdio, StdioAction, Ticket, server,
@@ -30,6 +30,10 @@ pub struct Offer {
     pub tools: Vec<String>,
     /// The definitions of further tools, on the last page.
     pub definitions: Vec<String>,
+    /// How long its lists are valid, since 2026-07-28.
+    pub cache_ttl: Duration,
+    /// Who may keep its lists.
+    pub cache_scope: CacheScope,
     /// The number of tools in each page.
     pub page: usize,
     /// The URIs of its resources.
@@ -66,6 +70,8 @@ impl Offer {
             versions: versions.to_vec(),
             tools: tools.iter().map(|tool| (*tool).to_owned()).collect(),
             definitions: Vec::new(),
+            cache_ttl: Duration::ZERO,
+            cache_scope: CacheScope::Private,
             page: 100,
             resources: Vec::new(),
             templates: Vec::new(),
@@ -670,6 +676,7 @@ impl TestServer {
         let mut config = server::Config::new(&self.name, "1.0.0");
         config.versions.clone_from(&self.offer.versions);
         config.capabilities = Json::parse(self.offer.capabilities).expect("JSON");
+        (config.cache_ttl, config.cache_scope) = (self.offer.cache_ttl, self.offer.cache_scope);
         config.instructions = Some(format!("Use {}.", self.name).into());
         self.process = Some(Server::new(Stdio::new(), config).expect("a configuration"));
         self.unread.clear();

@@ -43,6 +43,7 @@ impl Aggregate {
 
     /// A server has stated that its list has changed.
     pub(super) fn on_list_changed(&mut self, server: ServerKey, list: List, now: Instant) {
+        self.drop_fresh(server, list, now);
         match list {
             List::Resources => self.resources.on_changed(server),
             List::Tools => {

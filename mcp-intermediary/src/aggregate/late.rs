@@ -13,6 +13,7 @@ use std::time::Duration;
 use mcp_proto::{Instant, Json};
 
 use super::event::ServerKey;
+use super::fresh::are_plain;
 use super::list_kind::ListKind;
 use super::pages::{Page, Place, Position};
 use super::pending::{Composed, Then};
@@ -51,6 +52,8 @@ pub(super) enum Start {
     Ask,
     /// The list begins with these pages of an earlier reading, and goes on at this place.
     Kept(Vec<Page>, Option<Place>),
+    /// The list has these pages, which are valid until this time.
+    Fresh(Vec<Page>, Instant),
     LeftOut,
 }
 
@@ -89,12 +92,16 @@ impl Aggregate {
     }
 
     /// How a list begins that the client requests of a server.
-    pub(super) fn start_of(&self, position: &Position, kind: ListKind) -> Start {
+    pub(super) fn start_of(&self, position: &Position, kind: ListKind, params: Option<&Json>, now: Instant) -> Start {
         let Some(member) = self.members.get(&position.server) else { return Start::LeftOut };
         match member.late.get(&kind) {
             // The client is notified when it is connected.
             _ if !member.is_usable() => Start::LeftOut,
-            None => Start::Ask,
+            None => {
+                let fresh = member.fresh.get(&kind).filter(|_| are_plain(params));
+                let pages = fresh.and_then(|fresh| fresh.start_at(&position.place, now));
+                pages.map_or(Start::Ask, |(pages, until)| Start::Fresh(pages, until))
+            }
             Some(late) => late.start_at(&position.place),
         }
     }

@@ -53,7 +53,7 @@ impl Aggregate {
     /// The list of a server was read as far as one answer reaches.
     pub(super) fn on_whole_list(&mut self, server: ServerKey, kind: ListKind, part: &Part, now: Instant) {
         let is_read = part.next.is_none() && part.error.is_none() && !part.pages.is_empty();
-        let is_whole = is_read && part.is_fresh;
+        let is_whole = part.is_whole();
         let items = part.pages.iter().filter_map(|page| page.content.first_member(kind.member()));
         let texts = items.flat_map(|items| items.elements().collect::<Vec<_>>());
         let texts = texts.filter_map(|item| item.first_member(kind.name())?.as_string().map(|text| Box::from(&*text)));

@@ -14,6 +14,7 @@ use mcp_proto::{ErrorObject, Instant, Json, Load, RequestKey, Ticket, TicketKey,
 
 use super::connection::Opener;
 use super::event::ServerKey;
+use super::fresh::are_plain;
 use super::late::Start;
 use super::list_kind::ListKind;
 use super::pages::{Follows, Part, Place, Position, Share};
@@ -126,7 +127,7 @@ impl Aggregate {
         let (mut asked, mut late) = (Vec::new(), Vec::new());
         for position in positions {
             let server = position.server;
-            let start = if is_answer { self.start_of(&position, kind) } else { Start::Ask };
+            let start = if is_answer { self.start_of(&position, kind, params.as_ref(), now) } else { Start::Ask };
             match start {
                 Start::Ask => {
                     list.parts.insert(server, Part::new(&position));
@@ -136,6 +137,11 @@ impl Aggregate {
                     list.parts.insert(server, Part::of_kept(&position, pages, next));
                     list.is_incomplete = true;
                     late.push(server);
+                }
+                Start::Fresh(pages, until) => {
+                    let mut part = Part::of_kept(&position, pages, None);
+                    part.until = Some(until);
+                    list.parts.insert(server, part);
                 }
                 Start::LeftOut => {
                     list.is_incomplete = true;
@@ -346,11 +352,16 @@ impl Aggregate {
                     items.extend(self.learn(*server, kind, &item).filter(|item| self.is_visible(kind, item)));
                 }
                 let page_ttl = page_ttl.and_then(|ttl| ttl.read::<u64>().ok()).unwrap_or(0);
+                let left = part.until.map(|until| until.saturating_duration_since(now).as_millis());
+                let page_ttl = left.and_then(|left| u64::try_from(left).ok()).unwrap_or(page_ttl);
                 ttl = Some(ttl.map_or(page_ttl, |ttl: u64| ttl.min(page_ttl)));
                 is_public &= scope.is_some_and(|scope| scope.as_bytes() == b"\"public\"");
             }
             let position = part.position(*server, count, waited);
             if position.is_none() {
+                if part.is_whole() && are_plain(list.params.as_ref()) {
+                    self.keep_while_fresh(*server, kind, part, list.begun);
+                }
                 self.on_whole_list(*server, kind, part, now);
             }
             positions.extend(position);

@@ -10,6 +10,7 @@ use mcp_proto::{Instant, Json, Method, ProtocolVersion, Stdio, UsageError};
 use super::config::ServerConfig;
 use super::connection::{Connection, Opener};
 use super::event::ServerKey;
+use super::fresh::Fresh;
 use super::late::Late;
 use super::list_kind::ListKind;
 use crate::relay;
@@ -39,6 +40,10 @@ pub(super) struct Member {
     pub(super) is_late: bool,
     /// The lists with which it is late.
     pub(super) late: BTreeMap<ListKind, Late>,
+    /// The lists that are still valid.
+    pub(super) fresh: BTreeMap<ListKind, Fresh>,
+    /// When the server has notified of a change last.
+    pub(super) changed: BTreeMap<ListKind, Instant>,
     /// The lists that were already reported as too long.
     pub(super) too_long: BTreeSet<ListKind>,
     /// The servers that were already reported as listing the same resources.
@@ -122,6 +127,8 @@ impl Member {
             started: Instant::START,
             is_late: late.contains(&Method::INITIALIZE),
             late: of_lists.map(|kind| (kind, Late::new())).collect(),
+            fresh: BTreeMap::new(),
+            changed: BTreeMap::new(),
             too_long: BTreeSet::new(),
             same_as: BTreeSet::new(),
             same_names: BTreeSet::new(),
@@ -183,6 +190,7 @@ impl Member {
     /// Forgets what the earlier process has sent, which is not valid any more.
     pub(super) fn forget(&mut self) {
         self.late.values_mut().for_each(Late::forget);
+        self.fresh.clear();
         self.too_long.clear();
         self.same_as.clear();
         self.same_names.clear();

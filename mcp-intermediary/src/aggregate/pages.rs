@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use mcp_proto::{ErrorObject, Json, RequestKey};
+use mcp_proto::{ErrorObject, Instant, Json, RequestKey};
 
 use super::config::Config;
 use super::event::ServerKey;
@@ -75,6 +75,8 @@ pub(super) struct Part {
     bytes: usize,
     /// The part begins with the first page of the list, which the server has sent for this answer.
     pub(super) is_fresh: bool,
+    /// Until when the pages are valid, if they were not requested for this answer.
+    pub(super) until: Option<Instant>,
 }
 
 /// What follows a page.
@@ -171,6 +173,7 @@ impl Part {
             before: position.before,
             bytes: 0,
             is_fresh: position.place == Place::First,
+            until: None,
         }
     }
 
@@ -178,6 +181,11 @@ impl Part {
     pub(super) fn of_kept(position: &Position, pages: Vec<Page>, next: Option<Place>) -> Self {
         let bytes = pages.iter().map(|page| page.content.len()).sum();
         Self { pages, next, bytes, is_fresh: false, ..Self::new(position) }
+    }
+
+    /// Whether the server has sent the whole list for this answer.
+    pub(super) fn is_whole(&self) -> bool {
+        self.is_fresh && self.next.is_none() && self.error.is_none() && !self.pages.is_empty()
     }
 
     pub(super) const fn bytes(&self) -> usize {
