@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 /// The time that all cases of a table may take together on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(90);
+/// How many times as long they may take where the programs of another processor are emulated.
+const EMULATED: &str = "TESTS_ARE_EMULATED";
 
 /// One case of a table, which runs on its own thread.
 pub struct Case {
@@ -39,7 +41,8 @@ pub fn run_all(cases: Vec<Case>) {
             })
             .expect("a thread");
     }
-    let until = Instant::now() + PATIENCE;
+    let factor = if std::env::var_os(EMULATED).is_some() { 4 } else { 1 };
+    let until = Instant::now() + PATIENCE * factor;
     let mut failed = Vec::new();
     while !left.is_empty() {
         let Ok((name, is_fine)) = endings.recv_timeout(until.saturating_duration_since(Instant::now())) else { break };
