@@ -35,6 +35,7 @@
 //! | `sessionless` | requests of revisions up to 2025-11-25 at a server that opens no sessions |
 //! | `subscriptions` | `subscriptions/listen`, and the subscriptions of a session |
 //! | `drain` | stops a server without breaking off the requests that it is serving |
+//! | `withdraw` | ends what clients have open whose credentials were withdrawn |
 //! | `changes` | changes that the application publishes, and the resources that it has to watch |
 //! | `change_notification` | a notification of a change, and who may receive it |
 //! | `subscribed` | the resources that clients have subscribed to |
@@ -90,6 +91,7 @@ mod subscribed;
 mod subscriptions;
 mod tasks;
 mod transport;
+mod withdraw;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -110,8 +112,8 @@ pub use ended_request::{EndedRequest, RequestOutcome};
 pub use event::Event;
 pub use handler_error::{HandlerError, HandlerFailure};
 pub use http::{
-    Access, ExchangeKey, Http, HttpAction, HttpConfig, RequestInfo, SealedSessions, SessionMode, Snapshot,
-    StoredSessions, TwoEndpoints, expects_continue, refusal_reason, server_stopped, too_many_connections,
+    Access, ExchangeKey, Http, HttpAction, HttpConfig, OpenSessions, RequestInfo, SealedSessions, SessionMode,
+    Snapshot, StoredSessions, TwoEndpoints, expects_continue, refusal_reason, server_stopped, too_many_connections,
 };
 pub use input::InputRequired;
 pub use principal::Principal;

@@ -60,6 +60,7 @@ pub use exchange::access::Access;
 pub use exchange::action::HttpAction;
 pub use exchange::refusal::{refusal_reason, server_stopped, too_many_connections};
 pub use exchange::request_info::{RequestInfo, expects_continue};
+pub use sessions::open_sessions::OpenSessions;
 pub use sessions::sealed::SealedSessions;
 pub use sessions::snapshot::Snapshot;
 
@@ -319,6 +320,29 @@ impl Server<Http> {
             let subscriptions = &mut handling.config_mut().limits.subscriptions;
             *subscriptions = connections.div_ceil(4).min(*subscriptions);
         }
+    }
+
+    /// Changes who may access the server and where they get tokens, for requests that arrive from now on: the `access`, `cors`
+    /// and `protected_resource` of this configuration apply. Its other fields are not used.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use mcp_proto::server::{Access, Config, Http, HttpConfig, Server};
+    ///
+    /// let mut server = Server::new(Http::new(HttpConfig::new()), Config::new("my-tools", "1.0.0"))?;
+    /// let mut http = HttpConfig::new();
+    /// http.access = Access::Listed { hosts: vec!["mcp.example.com".into()], origins: Vec::new() };
+    /// server.set_access(http);
+    /// # Ok::<(), mcp_proto::UsageError>(())
+    /// ```
+    ///
+    /// Rules: SH-S-03, OA-Z-01.
+    pub fn set_access(&mut self, http: HttpConfig) {
+        let HttpConfig { access, cors, protected_resource, .. } = http;
+        self.transport.exchanges.set_cors(cors);
+        let own = &mut self.transport.config;
+        (own.access, own.cors, own.protected_resource) = (access, cors, protected_resource);
     }
 
     /// The number of open sessions.

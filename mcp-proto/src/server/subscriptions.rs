@@ -256,6 +256,19 @@ impl Stateless {
         }
     }
 
+    /// Ends the subscriptions of clients whose credentials were withdrawn.
+    pub(super) fn end_listens_of<T: ServerTransport>(
+        &mut self,
+        is_withdrawn: &impl Fn(Option<&Principal>) -> bool,
+        shared: &mut Shared<'_, T>,
+    ) {
+        for key in self.listens.keys() {
+            if self.listens.get(key).is_some_and(|listen| is_withdrawn(listen.principal.as_ref())) {
+                self.end_listen(key, shared);
+            }
+        }
+    }
+
     /// Ends a subscription with its result (MD-L-09); `false` if there is none.
     fn end_listen<T: ServerTransport>(&mut self, key: TicketKey, shared: &mut Shared<'_, T>) -> bool {
         let Some((id, listen)) = self.take_listen(key, shared) else { return false };

@@ -201,6 +201,16 @@ impl List {
         }
     }
 
+    /// The kind of its items.
+    #[must_use]
+    pub const fn primitive(self) -> Primitive {
+        match self {
+            Self::Tools => Primitive::Tool,
+            Self::Prompts => Primitive::Prompt,
+            Self::Resources => Primitive::Resource,
+        }
+    }
+
     /// The member of the filter of `subscriptions/listen` that subscribes to its changes.
     ///
     /// Rules: MD-L-01.

@@ -141,6 +141,11 @@ impl<P: ExchangeTypes> Exchanges<P> {
         }
     }
 
+    /// Sets whether web pages of allowed origins may read responses.
+    pub(crate) const fn set_cors(&mut self, allows_pages: bool) {
+        self.origins.set(allows_pages);
+    }
+
     pub(crate) const fn new_key(&mut self) -> ExchangeKey {
         self.next += 1;
         ExchangeKey(self.next)

@@ -11,9 +11,11 @@
 //! | `sealed` | sessions whose ids contain their state |
 //! | `stored` | sessions in a store that instances share |
 //! | `snapshot` | sessions as values |
+//! | `open_sessions` | the open sessions of a server at one moment |
 
 pub(crate) mod get;
 pub(crate) mod named_session;
+pub(crate) mod open_sessions;
 pub(crate) mod sealed;
 pub(crate) mod session;
 pub(crate) mod snapshot;

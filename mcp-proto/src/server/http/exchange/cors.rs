@@ -46,6 +46,11 @@ impl AllowedOrigins {
         Self { is_on, exchanges: BTreeMap::new() }
     }
 
+    /// Applies to the requests that arrive from now on, and to the responses that have not begun.
+    pub(crate) const fn set(&mut self, is_on: bool) {
+        self.is_on = is_on;
+    }
+
     pub(crate) fn remove(&mut self, exchange: ExchangeKey) -> Option<HeaderValue> {
         self.exchanges.remove(&exchange)
     }

@@ -11,6 +11,11 @@ use crate::server::http::purpose::Plan;
 use crate::server::principal::Principal;
 use crate::spec::header::{LAST_EVENT_ID, SESSION_ID, accepts};
 
+/// The id of the session that a POST to the message endpoint names (HS-08).
+pub(crate) fn message_session_id(head: &Parts) -> Option<&str> {
+    head.uri.query()?.split('&').find_map(|pair| pair.strip_prefix("sessionId="))
+}
+
 impl Http {
     /// Plans a POST that names a session.
     pub(crate) fn plan_post(&self, head: &Parts, principal: Option<&Principal>) -> Result<Plan, Refusal> {
@@ -48,8 +53,7 @@ impl Http {
             return Err(Refusal::method("POST"));
         }
         head::check_body(head, &self.exchanges.limits)?;
-        let query = head.uri.query().unwrap_or_default();
-        let id = query.split('&').find_map(|pair| pair.strip_prefix("sessionId="));
+        let id = message_session_id(head);
         let session = id.and_then(|id| self.sessions.find(id, true, principal)).ok_or_else(Refusal::unknown_session)?;
         Ok(Plan::PostMessage { session })
     }

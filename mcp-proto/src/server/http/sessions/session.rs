@@ -77,6 +77,11 @@ impl Sessions {
         self.by_key.len()
     }
 
+    /// The ids of all sessions.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.by_id.keys()
+    }
+
     /// The bytes of all stored events.
     pub(crate) fn kept_bytes(&self) -> usize {
         self.by_key.values().map(|session| session.kept_bytes).sum()
