@@ -103,6 +103,8 @@ use prefixes::Prefixes;
 use questions::Questions;
 use resources::Resources;
 
+use crate::relay;
+
 /// One server that has the tools, prompts and resources of several.
 ///
 /// # Example: the client's first message starts the servers
@@ -320,6 +322,23 @@ impl Aggregate {
             }
             self.settle(now);
         }
+    }
+
+    /// Applies another filter to what clients request of a server from now on, also after it was started again, and notifies
+    /// the client of the lists that may have changed.
+    pub fn set_filter(&mut self, server: ServerKey, filter: relay::Filter, now: Instant) {
+        if let Some(member) = self.members.get_mut(&server) {
+            member.set_filter(filter, now);
+            self.active.insert(server);
+            self.announce(server, now);
+        }
+        self.settle(now);
+    }
+
+    /// The server with this name in the configuration.
+    #[must_use]
+    pub fn server_named(&self, name: &str) -> Option<ServerKey> {
+        self.members.iter().find_map(|(key, member)| (*member.name == *name).then_some(*key))
     }
 
     /// Ends the session with the client, whose open requests are answered with errors, and stops all servers.

@@ -58,9 +58,12 @@ use eras::Eras;
 use http::request::Parts;
 use mcp_proto::client::{self, Unavailable};
 use mcp_proto::machine::{Deadlines, Outbox};
-use mcp_proto::server::{self, ExchangeKey, Holder, Http, PeerKey, RequestInfo, Server};
+use mcp_proto::server::{
+    self, ExchangeKey, Holder, Http, HttpConfig, OpenSessions, PeerKey, Principal, RequestInfo, Server,
+};
 use mcp_proto::{
-    Failed, Instant, Json, Load, Output, ProcessEnd, SessionKey, StartFailure, Stdio, TicketKey, UsageError,
+    Failed, Instant, Json, Load, Notification, Output, ProcessEnd, SessionKey, StartFailure, Stdio, TicketKey,
+    UsageError,
 };
 use pool::{Group, GroupKind, Pause, WaitingRequest};
 use recent::Recent;
@@ -323,6 +326,54 @@ impl Gateway {
             }
         }
         self.settle(now);
+    }
+
+    /// Applies another filter to the requests, lists and notifications that follow, and notifies the clients of sessions of
+    /// the lists that may have changed for them. Processes and sessions stay.
+    ///
+    /// A driver that changes the credentials of clients at the same time first sets what both filters allow
+    /// ([`relay::Filter::and`]), until all requests have arrived that were authenticated by the earlier credentials.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use mcp_intermediary::gateway::{Config, Gateway};
+    /// use mcp_intermediary::relay::{Filter, Rule};
+    /// use mcp_proto::Instant;
+    /// use mcp_proto::spec::Primitive;
+    ///
+    /// let mut gateway = Gateway::new(Config::default())?;
+    /// let mut filter = Filter::new();
+    /// filter.add(Rule::deny(Primitive::Tool, "delete_*")?);
+    /// gateway.set_filter(filter, Instant::START);
+    /// # Ok::<(), mcp_proto::UsageError>(())
+    /// ```
+    pub fn set_filter(&mut self, filter: relay::Filter, now: Instant) {
+        for list in Policy::set_filter(&mut self.policy, filter) {
+            for session in self.by_session.keys() {
+                // A client that has just gone needs no notification.
+                let _ = self.server.notify(*session, Notification::new(list.notification()), now);
+            }
+        }
+        self.settle(now);
+    }
+
+    /// Changes who may access the gateway, as [`Server::set_access`](Server::<Http>::set_access) does.
+    pub fn set_access(&mut self, http: HttpConfig) {
+        self.server.set_access(http);
+    }
+
+    /// Ends the sessions and subscriptions of clients whose credentials were withdrawn, as
+    /// [`Server::end_withdrawn`](Server::end_withdrawn) does.
+    pub fn end_withdrawn(&mut self, is_withdrawn: impl Fn(Option<&Principal>) -> bool, now: Instant) {
+        self.server.end_withdrawn(is_withdrawn, now);
+        self.settle(now);
+    }
+
+    /// The sessions that are open.
+    #[must_use]
+    pub fn open_sessions(&self) -> OpenSessions {
+        self.server.open_sessions()
     }
 
     /// Handles all timers that are due. Calling this early or twice has no effect.

@@ -98,7 +98,7 @@ use mcp_proto::client::Client;
 use mcp_proto::client::{ClientTransport, ExchangeKey, Failure, Http};
 use mcp_proto::machine::Outbox;
 use mcp_proto::server::Server;
-use mcp_proto::{Instant, Load, Output, ProcessEnd, StartFailure, Stdio, UsageError, client};
+use mcp_proto::{Instant, Load, Notification, Output, ProcessEnd, StartFailure, Stdio, UsageError, client};
 pub(crate) use owner::Owner;
 use pace::Pace;
 pub(crate) use parked_calls::derived_secret;
@@ -287,6 +287,17 @@ impl<T: ClientTransport> Relay<T> {
         }
         for event in self.upstream.take_held_lists() {
             self.on_client_event(event, now);
+        }
+        self.settle(now);
+    }
+
+    /// Applies another filter to the requests, lists and notifications that follow, and notifies the client of a session of the
+    /// lists that may have changed for it.
+    pub fn set_filter(&mut self, filter: Filter, now: Instant) {
+        for list in Policy::set_filter(&mut self.policy, filter) {
+            let session = self.server.session();
+            // A client that has no session yet, or none at all, requests the lists later.
+            let _ = self.server.notify(session, Notification::new(list.notification()), now);
         }
         self.settle(now);
     }

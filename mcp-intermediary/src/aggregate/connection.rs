@@ -109,6 +109,11 @@ impl Connection {
         })
     }
 
+    /// Applies another filter.
+    pub(super) fn set_filter(&mut self, filter: relay::Filter, now: Instant) {
+        self.relay.set_filter(filter, now);
+    }
+
     /// Bytes have arrived from the server.
     pub(super) fn handle_bytes(&mut self, bytes: &[u8], now: Instant) {
         self.relay.handle_server_bytes(bytes, now);

@@ -153,6 +153,14 @@ impl Member {
         Ok(())
     }
 
+    /// Applies another filter, also to processes that are started later.
+    pub(super) fn set_filter(&mut self, filter: relay::Filter, now: Instant) {
+        self.config.filter = filter.clone();
+        if let MemberState::Running(connection) = &mut self.state {
+            connection.set_filter(filter, now);
+        }
+    }
+
     /// The number that relates calls of this process, and of no other, to their clients; zero if there is no secret.
     pub(super) fn secret_of(&self, secret: u128, server: ServerKey) -> u128 {
         let index = u128::try_from(server.index()).unwrap_or_default();

@@ -36,6 +36,8 @@ const PATTERN: usize = 1024;
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
     rules: Vec<Rule>,
+    /// What this one allows must be allowed by it, too.
+    other: Option<Box<Self>>,
 }
 
 /// A rule of a [`Filter`]: a pattern of names or URIs that are allowed or denied.
@@ -124,7 +126,33 @@ impl Filter {
     /// A filter without rules, which allows everything.
     #[must_use]
     pub const fn new() -> Self {
-        Self { rules: Vec::new() }
+        Self { rules: Vec::new(), other: None }
+    }
+
+    /// The filter that allows what both of these allow.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use mcp_intermediary::relay::{Filter, Rule};
+    /// use mcp_proto::spec::Primitive::Tool;
+    ///
+    /// let mut reading = Filter::new();
+    /// reading.add(Rule::allow(Tool, "read_*")?);
+    /// let mut files = Filter::new();
+    /// files.add(Rule::allow(Tool, "*_file")?);
+    /// let both = reading.and(files);
+    /// assert!(both.allows(Tool, "read_file", None));
+    /// assert!(!both.allows(Tool, "read_mail", None) && !both.allows(Tool, "write_file", None));
+    /// # Ok::<(), mcp_proto::UsageError>(())
+    /// ```
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        let last = match self.other {
+            Some(own) => own.and(other),
+            None => other,
+        };
+        Self { rules: self.rules, other: Some(Box::new(last)) }
     }
 
     /// Adds a rule. The order of rules does not matter.
@@ -135,7 +163,7 @@ impl Filter {
     /// Whether a client may use what has this name or URI. The principal is `None` if it is not known.
     #[must_use]
     pub fn allows(&self, primitive: Primitive, name: &str, principal: Option<&Principal>) -> bool {
-        self.decide(primitive, principal, || match primitive {
+        self.decide(primitive, principal, &|| match primitive {
             Primitive::Tool | Primitive::Prompt => Some(readings::of_name(name)),
             Primitive::Resource => canonical_uri::check(name).is_ok().then(|| readings::of_uri(name)),
         })
@@ -145,7 +173,7 @@ impl Filter {
     /// what it is expanded to is a URI, which is checked when the client uses it.
     #[must_use]
     pub fn allows_template(&self, template: &str, principal: Option<&Principal>) -> bool {
-        self.decide(Primitive::Resource, principal, || {
+        self.decide(Primitive::Resource, principal, &|| {
             canonical_uri::check_template(template).is_ok().then(|| readings::of_template(template))
         })
     }
@@ -155,7 +183,17 @@ impl Filter {
         &self,
         primitive: Primitive,
         principal: Option<&Principal>,
-        readings: impl FnOnce() -> Option<Vec<Reading>>,
+        readings: &dyn Fn() -> Option<Vec<Reading>>,
+    ) -> bool {
+        self.decide_alone(primitive, principal, readings)
+            && self.other.as_ref().is_none_or(|other| other.decide(primitive, principal, readings))
+    }
+
+    fn decide_alone(
+        &self,
+        primitive: Primitive,
+        principal: Option<&Principal>,
+        readings: &dyn Fn() -> Option<Vec<Reading>>,
     ) -> bool {
         let rules = || self.rules.iter().filter(|rule| rule.applies_to(primitive, principal));
         if rules().next().is_none() {
@@ -171,6 +209,7 @@ impl Filter {
     /// Whether there are rules for a kind, perhaps for some principals only.
     pub(super) fn has_rules_for(&self, primitive: Primitive) -> bool {
         self.rules.iter().any(|rule| rule.primitive == primitive)
+            || self.other.as_ref().is_some_and(|other| other.has_rules_for(primitive))
     }
 }
 
@@ -180,7 +219,7 @@ mod tests {
 
     fn filter(rules: &[(Effect, Primitive, &str)]) -> Filter {
         let rules = rules.iter().map(|(effect, primitive, pattern)| Rule::new(*effect, *primitive, pattern));
-        Filter { rules: rules.collect::<Result<_, _>>().expect("patterns") }
+        Filter { rules: rules.collect::<Result<_, _>>().expect("patterns"), other: None }
     }
 
     const DENY: Effect = Effect::Deny;
@@ -224,6 +263,33 @@ mod tests {
         assert_eq!(allowed(Some(&ada)), [false, false, true]);
         assert_eq!(allowed(Some(&bob)), [false, true, true]);
         assert_eq!(allowed(None), [false, true, true]);
+    }
+
+    #[test]
+    fn two_filters_together_allow_what_each_of_them_allows() {
+        use Primitive::{Prompt, Resource, Tool};
+        let names = ["a", "ab", "b", "bc", "file:///a", "file:///b"];
+        let all = [
+            filter(&[]),
+            filter(&[(ALLOW, Tool, "a*"), (DENY, Resource, "file:///a")]),
+            filter(&[(DENY, Tool, "ab"), (ALLOW, Prompt, "b*")]),
+            filter(&[(ALLOW, Tool, "*b*"), (ALLOW, Resource, "file:///*")]),
+        ];
+        for one in &all {
+            for two in &all {
+                for three in &all {
+                    let together = one.clone().and(two.clone()).and(three.clone());
+                    for primitive in [Tool, Prompt, Resource] {
+                        let has_rules = [one, two, three].iter().any(|filter| filter.has_rules_for(primitive));
+                        assert_eq!(together.has_rules_for(primitive), has_rules);
+                        for name in names {
+                            let allowed = [one, two, three].iter().all(|filter| filter.allows(primitive, name, None));
+                            assert_eq!(together.allows(primitive, name, None), allowed, "{primitive:?} {name}");
+                        }
+                    }
+                }
+            }
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@
 
 use mcp_proto::client::{self, ClientTransport, Outcome};
 use mcp_proto::server::{self, Principal, Server, ServerTransport};
-use mcp_proto::spec::{Change, Listing, Primitive, Reference};
+use mcp_proto::spec::{Change, List, Listing, Primitive, Reference};
 use mcp_proto::{ErrorObject, Instant, Json, Method, ProtocolVersion, RequestKey, SessionKey, code};
 
 use super::filter::Filter;
@@ -27,6 +27,16 @@ impl Policy {
         let policy = Self { filter: config.filter.clone(), pinned: config.pinning.clone().map(PinnedTools::new) };
         let mut primitives = [Primitive::Tool, Primitive::Prompt, Primitive::Resource].into_iter();
         primitives.any(|primitive| policy.restricts(primitive)).then_some(policy)
+    }
+
+    /// Applies another filter from now on. The pins stay. Returns the lists that may have changed for clients.
+    pub(crate) fn set_filter(policy: &mut Option<Self>, filter: Filter) -> Vec<List> {
+        let policy = policy.get_or_insert(Self { filter: Filter::new(), pinned: None });
+        let is_concerned =
+            |list: &List| [&policy.filter, &filter].iter().any(|filter| filter.has_rules_for(list.primitive()));
+        let lists = List::ALL.iter().copied().filter(is_concerned).collect();
+        policy.filter = filter;
+        lists
     }
 
     /// Checks an event of the machine that clients are connected to. A request that is refused is answered here.
