@@ -4,10 +4,12 @@
 //!
 //! | file | what it does |
 //! |---|---|
+//! | `filters` | changes the filters of servers, from another thread |
 //! | `server` | how the byte stream of a server is made |
 //! | `aggregate_loop` | passes input to the machine, and carries out its actions |
 
 mod aggregate_loop;
+mod filters;
 mod server;
 
 use std::fmt;
@@ -22,6 +24,8 @@ use mcp_intermediary::relay;
 use mcp_proto::client::CloseReason;
 use mcp_proto::{Method, UsageError};
 
+pub use filters::AggregateFilters;
+use filters::ChangedFilters;
 pub use server::AggregateServer;
 
 use crate::child::{INBOX, Process};
@@ -48,6 +52,7 @@ pub struct AggregateProxy {
     on_event: Box<dyn FnMut(&Event) + Send>,
     processes: Vec<Process>,
     is_stopped: Arc<AtomicBool>,
+    changed: Arc<ChangedFilters>,
     inbox: SyncSender<Input>,
     inputs: Receiver<Input>,
 }
@@ -64,6 +69,7 @@ impl AggregateProxy {
             on_event: Box::new(|_| {}),
             processes: Vec::new(),
             is_stopped: Arc::default(),
+            changed: Arc::default(),
             inbox,
             inputs,
         }
@@ -140,6 +146,12 @@ impl AggregateProxy {
         AggregateStopper { inbox, is_stopped, processes: self.processes.clone() }
     }
 
+    /// Returns a handle that changes the filters of servers while the proxy runs.
+    #[must_use]
+    pub fn filters(&self) -> AggregateFilters {
+        AggregateFilters::new(Arc::clone(&self.changed), self.inbox.clone())
+    }
+
     /// Runs until the client has closed its side and all servers have ended, or the proxy is stopped; returns the reason.
     ///
     /// The processes of servers are ended as those of [`Proxy::child`](crate::Proxy::child). The client then has 5 seconds
@@ -193,7 +205,7 @@ impl AggregateStopper {
     pub fn stop(&self) {
         self.is_stopped.store(true, Ordering::Release);
         // If the channel is full, the thread is about to read the flag anyway.
-        let _ = self.inbox.try_send(Input::Stopped);
+        let _ = self.inbox.try_send(Input::Woken);
     }
 
     /// Kills the processes of the servers and those that they have started, for a program that exits immediately

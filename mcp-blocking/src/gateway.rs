@@ -7,15 +7,18 @@
 //! |---|---|
 //! | `backend` | how a process is started, and its end |
 //! | `driver` | the thread that owns the machine of a server |
+//! | `routes` | which server answers a request |
+//! | `reloader` | changes what is served, from another thread |
 //! | `status` | counts what happens, for other threads |
 //! | `stopper` | stops a gateway from another thread |
 
 mod backend;
 mod driver;
+mod reloader;
+mod routes;
 mod status;
 mod stopper;
 
-use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -23,29 +26,26 @@ use std::time::{Duration, Instant};
 use std::{fmt, io, thread};
 
 use bytes::Bytes;
-use driver::{Driver, Input};
-use http::header::CONTENT_TYPE;
+use driver::Input;
+use http::Response;
 use http::request::Parts;
-use http::{HeaderValue, Response, StatusCode};
 use mcp_application::{Authenticated, ConnectionTimeouts};
 use mcp_intermediary::gateway;
 use mcp_intermediary::gateway::{BackendKey, Event};
 use mcp_intermediary::relay::Pins;
+use mcp_proto::UsageError;
 use mcp_proto::auth::Challenge;
-use mcp_proto::server::HttpConfig;
-use mcp_proto::{UsageError, escape_text};
-use stopper::StopOnPanic;
+use reloader::Running;
+use status::Counters;
 
 pub use backend::Backend;
+pub use reloader::GatewayReloader;
 pub use status::{GatewayStatus, ServerStatus};
 pub use stopper::GatewayStopper;
 
-use crate::inbox::Inbox;
 use crate::server::Listener;
 use crate::server::authenticate::Authenticate;
-use crate::server::connection::Destination;
 use crate::server::connections::HttpConnections;
-use crate::server::http_exchanges::{Arrived, log_refusal};
 use crate::server::listener::Accepting;
 
 /// The capacity of the channel to a driver. A thread that finds it full waits.
@@ -129,8 +129,8 @@ type AnswerToHead = dyn Fn(&Parts) -> Option<Response<Bytes>> + Send + Sync;
 pub struct Gateway {
     servers: Vec<Served>,
     authenticate: Authenticate,
-    pages: Option<Box<AnswerToHead>>,
-    refuse: Option<Box<AnswerToHead>>,
+    pages: Option<Arc<AnswerToHead>>,
+    refuse: Option<Arc<AnswerToHead>>,
     /// The maximum number of connections at one time, for all servers together, as
     /// [`HttpService::max_connections`](crate::HttpService::max_connections). Each open stream of a client needs one, and a
     /// thread. Streams take at most half of them, divided equally among the servers. Default 512.
@@ -144,12 +144,16 @@ pub struct Gateway {
     pub leave_after: Option<Duration>,
     status: GatewayStatus,
     stopper: GatewayStopper,
+    running: Arc<Running>,
 }
 
 /// A server that does not run yet.
 struct Served {
     config: gateway::Config,
     backend: Backend,
+    counters: Arc<Counters>,
+    /// It takes the place of one that runs.
+    is_kept: bool,
     inbox: SyncSender<Input>,
     inputs: Receiver<Input>,
 }
@@ -170,6 +174,7 @@ impl Gateway {
             leave_after: None,
             status: GatewayStatus::default(),
             stopper: GatewayStopper::default(),
+            running: Arc::default(),
         }
     }
 
@@ -178,13 +183,27 @@ impl Gateway {
     /// # Errors
     ///
     /// [`UsageError`] if the configuration is invalid.
-    pub fn server(mut self, config: gateway::Config, backend: Backend) -> Result<Self, UsageError> {
+    pub fn server(self, config: gateway::Config, backend: Backend) -> Result<Self, UsageError> {
+        self.with_server(config, backend, false)
+    }
+
+    /// Adds a server that keeps its processes and sessions, if this gateway is served in the place of one that has a server
+    /// at the same path ([`GatewayReloader::reload`]). The observer of that server is kept, and so are the fields of
+    /// `config` except `relay.filter` and, in `http`, `access`, `cors` and `protected_resource`.
+    ///
+    /// # Errors
+    ///
+    /// [`UsageError`] if the configuration is invalid.
+    pub fn kept_server(self, config: gateway::Config, backend: Backend) -> Result<Self, UsageError> {
+        self.with_server(config, backend, true)
+    }
+
+    fn with_server(mut self, config: gateway::Config, backend: Backend, is_kept: bool) -> Result<Self, UsageError> {
         // The machine itself depends on `max_connections`, which may change until the gateway runs.
         mcp_intermediary::Gateway::new(config.clone())?;
         let (inbox, inputs) = sync_channel(INPUTS);
-        self.stopper.add(inbox.clone());
-        self.status.add(config.http.path.as_deref().unwrap_or_default());
-        self.servers.push(Served { config, backend, inbox, inputs });
+        let counters = self.status.add(config.http.path.as_deref().unwrap_or_default());
+        self.servers.push(Served { config, backend, counters, is_kept, inbox, inputs });
         Ok(self)
     }
 
@@ -218,7 +237,7 @@ impl Gateway {
     /// ```
     #[must_use]
     pub fn pages(mut self, answer: impl Fn(&Parts) -> Option<Response<Bytes>> + Send + Sync + 'static) -> Self {
-        self.pages = Some(Box::new(answer));
+        self.pages = Some(Arc::new(answer));
         self
     }
 
@@ -244,7 +263,7 @@ impl Gateway {
     /// ```
     #[must_use]
     pub fn refuse(mut self, check: impl Fn(&Parts) -> Option<Response<Bytes>> + Send + Sync + 'static) -> Self {
-        self.refuse = Some(Box::new(check));
+        self.refuse = Some(Arc::new(check));
         self
     }
 
@@ -252,6 +271,13 @@ impl Gateway {
     #[must_use]
     pub fn status(&self) -> GatewayStatus {
         self.status.clone()
+    }
+
+    /// Returns a handle that changes what the gateway serves while it runs.
+    #[must_use]
+    pub fn reloader(&self) -> GatewayReloader {
+        self.running.set_reloadable();
+        GatewayReloader(Arc::clone(&self.running))
     }
 
     /// Returns a handle that stops the gateway.
@@ -268,76 +294,34 @@ impl Gateway {
     /// [`io::ErrorKind::InvalidInput`] if there is no server, or two have the same path. If a thread could not be started,
     /// if no connections can be accepted any more, or if the thread of a server has panicked.
     pub fn serve(self, listener: impl Into<Listener>) -> io::Result<()> {
-        let Self { servers, authenticate, pages, refuse, max_connections, status, stopper, .. } = self;
-        check_paths(&servers)?;
+        routes::check_paths(self.servers.iter().map(|served| &served.config.http))?;
         let (listener, closer) = Accepting::new(listener.into())?;
-        let closer = Arc::new(closer());
-        let per_server = max_connections.div_ceil(servers.len());
-        let (mut routes, mut drivers) = (Vec::new(), Vec::new());
-        let mut outcome = Ok(());
-        for (index, Served { config, backend, inbox, inputs }) in servers.into_iter().enumerate() {
-            let arrivals: Arc<dyn Inbox<Arrived>> = Arc::new(inbox.clone());
-            routes.push((config.http.clone(), arrivals, status.server(index)));
-            let mut machine = mcp_intermediary::Gateway::new(config)?;
-            machine.limit_to_connections(per_server);
-            let driver = Driver::new(machine, backend, inbox, stopper.clone(), status.server(index));
-            let (closer, on_panic) = (Arc::clone(&closer), StopOnPanic(stopper.clone()));
-            let spawned = thread::Builder::new().name("mcp-gateway".to_owned()).spawn(move || {
-                // Dropped last: then no connection waits for the driver any more.
-                let (_closer, _on_panic, inputs) = (closer, on_panic, inputs);
-                driver.run(&inputs);
-            });
-            match spawned {
-                Ok(driver) => drivers.push(driver),
-                Err(error) => outcome = Err(error),
-            }
-        }
-        // The loop ends with the last driver.
-        drop(closer);
-        if outcome.is_ok() {
-            let checking = authenticate.clone();
-            let route = move |head: &Parts| {
-                let path = head.uri.path();
-                if let Some((_, inbox, counters)) = routes.iter().find(|(http, ..)| http.serves_path(path)) {
-                    let refusal = refuse.as_ref().and_then(|refuse| refuse(head));
-                    return refusal.map_or_else(
-                        || Destination::Machine(Arc::clone(inbox)),
-                        |refusal| {
-                            counters.refused(refusal.status());
-                            log_refusal(&refusal);
-                            Destination::Response(refusal)
-                        },
-                    );
-                }
-                let page = pages.as_ref().and_then(|pages| pages(head));
-                let servers = routes.iter().map(|(http, ..)| http);
-                Destination::Response(page.unwrap_or_else(|| {
-                    let response = no_server(servers, head, &checking);
-                    log_refusal(&response);
-                    response
-                }))
-            };
-            let timeouts = ConnectionTimeouts { head: self.head_timeout, idle: self.idle_timeout };
-            let connections =
-                HttpConnections::new(max_connections, timeouts, authenticate, route, stopper.is_stopping());
-            // Dropping `_serving` ends the watching thread.
-            let (_serving, ended) = sync_channel(0);
-            let watching = self.leave_after.map(|time| {
-                let (are_none, stopper) = (connections.are_none(), stopper.clone());
-                let watch = move || stop_when_unused(&are_none, time, &stopper, &ended);
-                thread::Builder::new().name("mcp-leave".to_owned()).spawn(watch)
-            });
-            outcome = watching.transpose().and_then(|_| connections.serve(listener));
-            // After an error of the listener, the drivers still run.
-            if outcome.is_err() {
-                stopper.stop();
-            }
-            outcome = join(drivers).and(outcome);
-            connections.flush();
-        } else {
+        let (running, stopper) = (Arc::clone(&self.running), self.stopper.clone());
+        let timeouts = ConnectionTimeouts { head: self.head_timeout, idle: self.idle_timeout };
+        let (max_connections, leave_after) = (self.max_connections, self.leave_after);
+        let stack = self.authenticate.stack_of(running.is_reloadable());
+        // The loop ends with the last server.
+        if let Err(error) = running.begin(self, &Arc::new(closer())) {
             stopper.stop();
-            outcome = join(drivers).and(outcome);
+            return running.join().and(Err(error));
         }
+        let routes = Arc::clone(&running);
+        let route = move |head: &Parts| routes.routes().destination(head);
+        let connections = HttpConnections::new(max_connections, timeouts, stack, route, stopper.is_stopping());
+        // Dropping `_serving` ends the watching thread.
+        let (_serving, ended) = sync_channel(0);
+        let watching = leave_after.map(|time| {
+            let (are_none, stopper) = (connections.are_none(), stopper.clone());
+            let watch = move || stop_when_unused(&are_none, time, &stopper, &ended);
+            thread::Builder::new().name("mcp-leave".to_owned()).spawn(watch)
+        });
+        let mut outcome = watching.transpose().and_then(|_| connections.serve(listener));
+        // After an error of the listener, the servers still run.
+        if outcome.is_err() {
+            stopper.stop();
+        }
+        outcome = running.join().and(outcome);
+        connections.flush();
         outcome
     }
 }
@@ -372,76 +356,4 @@ impl fmt::Debug for Gateway {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Gateway").field("servers", &self.servers.len()).finish_non_exhaustive()
     }
-}
-
-/// The paths at which clients connect to a server.
-fn paths(http: &HttpConfig) -> impl Iterator<Item = &str> {
-    let two = http.two_endpoints.iter().flat_map(|two| [&*two.stream, &*two.messages]);
-    http.path.as_deref().into_iter().chain(two)
-}
-
-fn check_paths(servers: &[Served]) -> io::Result<()> {
-    let invalid = |text: String| Err(io::Error::new(io::ErrorKind::InvalidInput, text));
-    let mut found = BTreeSet::new();
-    for Served { config, .. } in servers {
-        for path in paths(&config.http) {
-            if !found.insert(path) {
-                return invalid(format!("two servers have the path {path}"));
-            }
-        }
-        if config.http.path.is_none() && servers.len() > 1 {
-            return invalid("a server without a path cannot be one of several".to_owned());
-        }
-    }
-    if servers.is_empty() {
-        return invalid("the gateway has no server".to_owned());
-    }
-    Ok(())
-}
-
-/// The response to a request whose path no server has. Clients that may use the servers receive their paths.
-fn no_server<'s>(
-    servers: impl Iterator<Item = &'s HttpConfig>,
-    head: &Parts,
-    authenticate: &Authenticate,
-) -> Response<Bytes> {
-    let (mut reached, mut forbidden) = (Vec::new(), None);
-    for http in servers {
-        match http.refusal(head, None) {
-            Some(refusal) => forbidden = Some(refusal),
-            None => reached.push(http),
-        }
-    }
-    let Some(http) = reached.first() else { return forbidden.unwrap_or_else(|| not_found(None)) };
-    match authenticate.check(head) {
-        Ok(_) => {
-            let paths: BTreeSet<_> = reached.into_iter().flat_map(paths).collect();
-            not_found(Some(paths.into_iter().collect::<Vec<_>>().join(", ")))
-        }
-        // There is something for those with a token.
-        Err(challenge) if head.uri.path() == "/" => {
-            http.refusal(head, Some(&challenge)).unwrap_or_else(|| not_found(None))
-        }
-        Err(_) => not_found(None),
-    }
-}
-
-fn not_found(paths: Option<String>) -> Response<Bytes> {
-    let paths = paths.map(|paths| format!(" The paths are: {}", escape_text(&paths, 2000)));
-    let text = format!("No MCP server has this path.{}\n", paths.unwrap_or_default());
-    let mut response = Response::new(text.into());
-    *response.status_mut() = StatusCode::NOT_FOUND;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
-    response
-}
-
-/// Waits for all drivers to end.
-fn join(drivers: Vec<thread::JoinHandle<()>>) -> io::Result<()> {
-    let mut outcome = Ok(());
-    for driver in drivers {
-        if driver.join().is_err() {
-            outcome = Err(io::Error::other("the thread that owns the machine of a server has panicked"));
-        }
-    }
-    outcome
 }

@@ -218,12 +218,12 @@ mod stdio;
 mod stdio_tests;
 mod sync;
 
-pub use aggregate::{AggregateProxy, AggregateServer, AggregateStopper};
+pub use aggregate::{AggregateFilters, AggregateProxy, AggregateServer, AggregateStopper};
 pub use client::{
     Builder, ChildServer, Client, Handler, HttpServer, InFlight, InMemoryServer, ListItems, ServerProcess,
     StreamServer, Subscription, ToolTask,
 };
-pub use gateway::{Backend, Gateway, GatewayObserver, GatewayStatus, GatewayStopper, ServerStatus};
+pub use gateway::{Backend, Gateway, GatewayObserver, GatewayReloader, GatewayStatus, GatewayStopper, ServerStatus};
 pub use http_client::{HttpOptions, InvalidProxy, OptionsError};
 pub use mcp_application as application;
 pub use mcp_application::{Authenticated, Change, Error, InvalidService, Observation, StateKeys};

@@ -50,7 +50,7 @@ use std::{fmt, thread};
 
 use authenticate::Authenticate;
 use commands::{Command, Commands, Input};
-use connection::Destination;
+use connection::{Destination, Routed};
 use connections::HttpConnections;
 use driver::Driver;
 use handlers::Handlers;
@@ -75,7 +75,7 @@ pub use stream::StreamService;
 use crate::inbox::Inbox;
 
 /// The capacity of the channel to the driver. A thread that finds it full waits.
-const INPUTS: usize = 256;
+const INPUTS: usize = 64;
 /// The default of the maximum number of threads on which requests are handled.
 const MAX_HANDLERS: usize = 32;
 
@@ -353,8 +353,12 @@ impl HttpService {
             driver.run(&inputs);
         })?;
         let arrivals: Arc<dyn Inbox<Arrived>> = Arc::new(inbox.clone());
-        let route = move |_: &Parts| Destination::Machine(Arc::clone(&arrivals));
-        let connections = HttpConnections::new(max_connections, timeouts, authenticate, route, stopper.is_stopping);
+        let stack = authenticate.stack_of(false);
+        let route = move |_: &Parts| {
+            let (driver, authenticate) = (Arc::clone(&arrivals), authenticate.clone());
+            Destination::Machine(Routed { driver, authenticate, in_force: None })
+        };
+        let connections = HttpConnections::new(max_connections, timeouts, stack, route, stopper.is_stopping);
         let outcome = connections.serve(listener);
         // After an error of the listener, the driver still runs.
         let _ = inbox.send(Input::Command(Command::Stop));

@@ -15,6 +15,7 @@ use mcp_proto::machine::{HandleBytes, ServerStream};
 use mcp_proto::{Instant, ProcessEnd, StartFailure, StdioAction};
 
 use super::AggregateProxy;
+use super::filters::ChangedFilters;
 use super::server::AggregateServer;
 use crate::backpressure::Backpressure;
 use crate::child::{Child, FromChild, Process};
@@ -34,8 +35,8 @@ pub(super) enum Input {
     Server(ServerKey, u64, FromChild),
     /// A server that was stopped has ended.
     ServerStopped(ServerKey),
-    /// The proxy was stopped.
-    Stopped,
+    /// The proxy was stopped, or filters were changed.
+    Woken,
 }
 
 /// The inbox for what happens to one server.
@@ -106,6 +107,7 @@ pub(super) struct AggregateLoop {
     inbox: SyncSender<Input>,
     inputs: Receiver<Input>,
     is_stopped: Arc<AtomicBool>,
+    changed: Arc<ChangedFilters>,
     is_closing: bool,
     on_event: Box<dyn FnMut(&Event) + Send>,
     closed: Option<CloseReason>,
@@ -119,7 +121,7 @@ impl AggregateLoop {
         input: impl Read + Send + 'static,
         output: impl Output + 'static,
     ) -> io::Result<Self> {
-        let AggregateProxy { servers, on_event, processes, is_stopped, inbox, inputs, config: _ } = proxy;
+        let AggregateProxy { servers, on_event, processes, is_stopped, changed, inbox, inputs, config: _ } = proxy;
         let backpressure = Arc::new(Backpressure::new());
         let to_loop: Arc<dyn Inbox<Input>> = Arc::new(inbox.clone());
         let writer = Writer::spawn(output, Arc::clone(&to_loop), Input::Client)?;
@@ -135,6 +137,7 @@ impl AggregateLoop {
             inbox,
             inputs,
             is_stopped,
+            changed,
             is_closing: false,
             on_event,
             closed: None,
@@ -147,6 +150,11 @@ impl AggregateLoop {
         let reason = loop {
             let now = clock::now();
             self.catch_up(now);
+            for (name, filter) in self.changed.take() {
+                if let Some(server) = self.aggregate.server_named(&name) {
+                    self.aggregate.set_filter(server, filter, now);
+                }
+            }
             if let Some(input) = input.take() {
                 self.handle(input, now);
             }
@@ -193,7 +201,7 @@ impl AggregateLoop {
                 }
             }
             Input::ServerStopped(server) => self.aggregate.handle_stopped(server, now),
-            Input::Client(Happened::Written) | Input::Stopped => {}
+            Input::Client(Happened::Written) | Input::Woken => {}
         }
     }
 

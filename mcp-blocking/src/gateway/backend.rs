@@ -1,5 +1,6 @@
 //! How a process of a server is started, and its end.
 
+use std::collections::BTreeMap;
 use std::process::Command;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -7,6 +8,7 @@ use std::time::{Duration, Instant};
 use std::{fmt, io};
 
 use mcp_application::EXIT_TIMEOUT;
+use mcp_intermediary::relay::Filter;
 use mcp_proto::StdioAction;
 use mcp_proto::client::CloseReason;
 use mcp_proto::machine::{HandleBytes, ServerStream};
@@ -14,7 +16,7 @@ use mcp_proto::server::Principal;
 
 use super::GatewayObserver;
 use super::stopper::{GatewayStopper, Registered};
-use crate::aggregate::AggregateProxy;
+use crate::aggregate::{AggregateFilters, AggregateProxy};
 use crate::backpressure::Backpressure;
 use crate::child::{Child, FromChild, Process};
 use crate::inbox::Inbox;
@@ -34,6 +36,8 @@ type MakeAggregate = dyn Fn(Option<&Principal>) -> io::Result<AggregateProxy> + 
 pub struct Backend {
     pub(super) start: Start,
     pub(super) observer: Box<dyn GatewayObserver>,
+    /// The filters of the servers of an aggregate, which may change while it runs.
+    pub(super) members: BTreeMap<Box<str>, Filter>,
 }
 
 /// Makes what a process is started from, anew for each.
@@ -65,7 +69,7 @@ impl Backend {
     /// ```
     #[must_use]
     pub fn command(make: impl Fn(Option<&Principal>) -> Command + Send + Sync + 'static) -> Self {
-        Self { start: Start::Command(Arc::new(make)), observer: Box::new(()) }
+        Self { start: Start::Command(Arc::new(make)), observer: Box::new(()), members: BTreeMap::new() }
     }
 
     /// A server that is reached through a proxy in this process, such as a remote one with [`Proxy::http`]: signing in and
@@ -84,7 +88,7 @@ impl Backend {
     /// ```
     #[must_use]
     pub fn proxy(make: impl Fn(Option<&Principal>) -> io::Result<Proxy> + Send + Sync + 'static) -> Self {
-        Self { start: Start::Proxy(Arc::new(make)), observer: Box::new(()) }
+        Self { start: Start::Proxy(Arc::new(make)), observer: Box::new(()), members: BTreeMap::new() }
     }
 
     /// Several servers as one, with the tools, prompts and resources of all. In the place of each process, the returned
@@ -107,7 +111,15 @@ impl Backend {
     /// ```
     #[must_use]
     pub fn aggregate(make: impl Fn(Option<&Principal>) -> io::Result<AggregateProxy> + Send + Sync + 'static) -> Self {
-        Self { start: Start::Aggregate(Arc::new(make)), observer: Box::new(()) }
+        Self { start: Start::Aggregate(Arc::new(make)), observer: Box::new(()), members: BTreeMap::new() }
+    }
+
+    /// States the filter of a server of an aggregate, by its name. [`GatewayReloader::reload`](super::GatewayReloader::reload)
+    /// needs it to change the filter while aggregates run; those that are started have the one of their configuration.
+    #[must_use]
+    pub fn member_filter(mut self, name: &str, filter: Filter) -> Self {
+        self.members.insert(name.into(), filter);
+        self
     }
 
     /// Sets what receives the events and bytes of this server.
@@ -145,6 +157,8 @@ pub(super) struct Started {
 struct Local {
     stop: Box<dyn Fn() + Send>,
     thread: JoinHandle<()>,
+    /// The filters of the servers of an aggregate.
+    filters: Option<AggregateFilters>,
 }
 
 impl Local {
@@ -159,7 +173,7 @@ impl Local {
                 log::warn!("{error}");
             }
         })?;
-        Ok((from_local, to_local, Self { stop: Box::new(stop), thread }))
+        Ok((from_local, to_local, Self { stop: Box::new(stop), thread, filters: None }))
     }
 }
 
@@ -188,9 +202,10 @@ impl Start {
             Self::Aggregate(make) => {
                 let aggregate = make(principal)?;
                 registered.extend(aggregate.processes().iter().map(|process| stopper.register(process)));
-                let stopper = aggregate.stopper();
+                let (stopper, filters) = (aggregate.stopper(), aggregate.filters());
                 let run = move |input, output| aggregate.run(input, output);
-                let (read, write, local) = Local::start(move || stopper.stop(), run)?;
+                let (read, write, mut local) = Local::start(move || stopper.stop(), run)?;
+                local.filters = Some(filters);
                 (Child::over(read, write, inbox, open)?, Some(local))
             }
         };
@@ -199,6 +214,13 @@ impl Start {
 }
 
 impl Started {
+    /// Applies these filters to the servers of an aggregate, by their names.
+    pub(super) fn set_filters(&self, filters: &BTreeMap<Box<str>, Filter>) {
+        if let Some(own) = self.local.as_ref().and_then(|local| local.filters.as_ref()) {
+            own.set(filters);
+        }
+    }
+
     /// Carries an action out. This never waits.
     pub(super) fn act(&mut self, action: StdioAction) {
         self.child.act(action);
@@ -234,7 +256,7 @@ impl Started {
             thread::sleep(time);
             stopper.is_urgent()
         });
-        if let Some(Local { stop, thread }) = self.local.take() {
+        if let Some(Local { stop, thread, .. }) = self.local.take() {
             let until = Instant::now() + EXIT_TIMEOUT;
             while !thread.is_finished() && !stopper.is_urgent() && Instant::now() < until {
                 thread::sleep(CHECK_INTERVAL);

@@ -9,11 +9,12 @@ use std::{io, thread};
 
 use mcp_intermediary::gateway::{Action, BackendKey, Event, Gateway};
 use mcp_intermediary::relay;
+use mcp_intermediary::relay::Filter;
 use mcp_proto::machine::{HandleBytes, ServerStream};
-use mcp_proto::server::{HttpAction, Principal};
+use mcp_proto::server::{HttpAction, HttpConfig, OpenSessions, Principal};
 use mcp_proto::{Instant, Output, ProcessEnd, StartFailure, StdioAction};
 
-use super::backend::{Backend, Started};
+use super::backend::{Backend, Start, Started};
 use super::status::{Counters, add};
 use super::stopper::{Ending, GatewayStopper};
 use crate::child::FromChild;
@@ -31,9 +32,20 @@ pub(super) enum Input {
     Backend { backend: BackendKey, received: FromChild },
     /// A process has ended.
     Stopped(BackendKey),
-    /// The gateway must end.
+    /// The gateway, or this server, must end.
     End(Ending),
+    /// These filters apply from now on: to the server, and to the servers of an aggregate by their names.
+    Filter { own: Filter, members: BTreeMap<Box<str>, Filter> },
+    /// Others may access the server from now on, and processes are started in another way.
+    Change { http: Box<HttpConfig>, start: Start },
+    /// The open sessions are asked for.
+    ListSessions(SyncSender<OpenSessions>),
+    /// The credentials of these clients were withdrawn.
+    EndWithdrawn(Arc<IsWithdrawn>),
 }
+
+/// Whether the credentials of a client were withdrawn.
+type IsWithdrawn = dyn Fn(Option<&Principal>) -> bool + Send + Sync;
 
 impl Inbox<Ending> for SyncSender<Input> {
     fn send(&self, ending: Ending) -> bool {
@@ -121,6 +133,8 @@ pub(super) struct Driver {
     inbox: SyncSender<Input>,
     stopper: GatewayStopper,
     counters: Arc<Counters>,
+    /// The filters of the servers of an aggregate.
+    members: BTreeMap<Box<str>, Filter>,
     /// No requests are left, and no new ones are served.
     is_ending: bool,
 }
@@ -136,6 +150,7 @@ impl Driver {
         Self {
             machine,
             exchanges: HttpExchanges::default(),
+            members: backend.members.clone(),
             backend,
             processes: BTreeMap::new(),
             unsettled: BTreeSet::new(),
@@ -295,12 +310,30 @@ impl Driver {
                 self.machine.close(now);
                 self.is_ending = true;
             }
+            Input::Filter { own, members } => {
+                self.machine.set_filter(own, now);
+                for process in self.processes.values() {
+                    if let Process::Running(started) = process {
+                        started.set_filters(&members);
+                    }
+                }
+                self.members = members;
+            }
+            Input::Change { http, start } => {
+                self.machine.set_access(*http);
+                self.backend.start = start;
+            }
+            // The gateway that has asked may have ended.
+            Input::ListSessions(reply) => drop(reply.try_send(self.machine.open_sessions())),
+            Input::EndWithdrawn(is_withdrawn) => self.machine.end_withdrawn(|client| is_withdrawn(client), now),
         }
     }
 
     fn on_started(&mut self, backend: BackendKey, outcome: io::Result<Box<Started>>, now: Instant) {
         match (outcome, self.processes.remove(&backend)) {
             (Ok(mut started), Some(Process::Starting { actions, received })) => {
+                // They may have changed while it was started.
+                started.set_filters(&self.members);
                 for action in actions {
                     started.act(action);
                 }

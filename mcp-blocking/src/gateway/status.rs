@@ -58,12 +58,15 @@ impl GatewayStatus {
         self.counters().iter().map(|counters| counters.read()).collect()
     }
 
-    pub(super) fn add(&self, path: &str) {
-        self.counters().push(Arc::new(Counters { path: path.into(), ..Counters::default() }));
+    pub(super) fn add(&self, path: &str) -> Arc<Counters> {
+        let counters = Arc::new(Counters { path: path.into(), ..Counters::default() });
+        self.counters().push(Arc::clone(&counters));
+        counters
     }
 
-    pub(super) fn server(&self, index: usize) -> Arc<Counters> {
-        self.counters().get(index).map(Arc::clone).unwrap_or_default()
+    /// Counts these servers from now on.
+    pub(super) fn replace(&self, counters: Vec<Arc<Counters>>) {
+        *self.counters() = counters;
     }
 
     fn counters(&self) -> MutexGuard<'_, Vec<Arc<Counters>>> {

@@ -15,12 +15,20 @@ pub struct GatewayStopper(Arc<Shared>);
 
 #[derive(Default)]
 struct Shared {
-    /// The inboxes of the drivers.
-    inboxes: Mutex<Vec<Arc<dyn Inbox<Ending>>>>,
+    drivers: Mutex<Drivers>,
     is_stopped: AtomicBool,
     /// Connections are closed once they are idle.
     is_stopping: Arc<AtomicBool>,
     processes: Mutex<Processes>,
+}
+
+/// The threads of all servers.
+#[derive(Default)]
+struct Drivers {
+    inboxes: BTreeMap<u64, Arc<dyn Inbox<Ending>>>,
+    next: u64,
+    /// How they were told to end.
+    ending: Option<Ending>,
 }
 
 /// How a gateway is to end.
@@ -40,6 +48,12 @@ struct Processes {
     is_final: bool,
 }
 
+/// The thread of a server that is told when the gateway ends, until this is dropped.
+pub(super) struct RegisteredDriver {
+    stopper: GatewayStopper,
+    key: u64,
+}
+
 /// A process that can be killed by the stopper until this is dropped.
 pub(super) struct Registered {
     stopper: GatewayStopper,
@@ -50,8 +64,19 @@ pub(super) struct Registered {
 pub(super) struct StopOnPanic(pub(super) GatewayStopper);
 
 impl GatewayStopper {
-    pub(super) fn add(&self, inbox: impl Inbox<Ending> + 'static) {
-        self.0.inboxes.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::new(inbox));
+    /// Registers the thread of a server. It is told at once if the gateway ends already.
+    pub(super) fn add(&self, inbox: impl Inbox<Ending> + 'static) -> RegisteredDriver {
+        let inbox: Arc<dyn Inbox<Ending>> = Arc::new(inbox);
+        let mut drivers = self.drivers();
+        let key = drivers.next;
+        drivers.next += 1;
+        drivers.inboxes.insert(key, Arc::clone(&inbox));
+        let ending = drivers.ending;
+        drop(drivers);
+        if let Some(ending) = ending {
+            inbox.send(ending);
+        }
+        RegisteredDriver { stopper: self.clone(), key }
     }
 
     /// Stops the gateway: pending requests are answered with an error, all sessions end, and all processes are stopped.
@@ -83,7 +108,10 @@ impl GatewayStopper {
     }
 
     fn send(&self, ending: Ending) {
-        let inboxes = self.0.inboxes.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut drivers = self.drivers();
+        drivers.ending = Some(ending);
+        let inboxes: Vec<_> = drivers.inboxes.values().cloned().collect();
+        drop(drivers);
         for inbox in inboxes {
             // One that has ended needs not to be stopped.
             let _ = inbox.send(ending);
@@ -111,12 +139,22 @@ impl GatewayStopper {
         Registered { stopper: self.clone(), key }
     }
 
+    fn drivers(&self) -> MutexGuard<'_, Drivers> {
+        self.0.drivers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn processes(&self) -> MutexGuard<'_, Processes> {
         self.0.processes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 mcp_application::opaque_debug!(GatewayStopper);
+
+impl Drop for RegisteredDriver {
+    fn drop(&mut self) {
+        self.stopper.drivers().inboxes.remove(&self.key);
+    }
+}
 
 impl Drop for Registered {
     fn drop(&mut self) {

@@ -26,10 +26,10 @@ impl Authenticate {
         self.0.as_ref().map_or_else(|| Ok(Authenticated::new()), |check| check(head))
     }
 
-    /// The stack that the thread of a connection needs, in bytes.
-    pub(crate) const fn stack(&self) -> usize {
+    /// The stack that the thread of a connection needs, in bytes, if this check or a later one may be used there.
+    pub(crate) const fn stack_of(&self, may_change: bool) -> usize {
         // A check may make a request over TLS.
-        if self.0.is_some() { 2 * 1024 * 1024 } else { 256 * 1024 }
+        if self.0.is_some() || may_change { 2 * 1024 * 1024 } else { 256 * 1024 }
     }
 }
 

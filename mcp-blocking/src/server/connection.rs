@@ -1,5 +1,6 @@
 //! One connection from a client: reads requests and writes their responses, one at a time.
 
+use std::any::Any;
 use std::io::{self, BufWriter, ErrorKind, Read, Write};
 use std::net::Shutdown;
 use std::sync::Arc;
@@ -38,10 +39,19 @@ static NEXT: AtomicU64 = AtomicU64::new(0);
 
 /// What answers a request.
 pub(crate) enum Destination {
-    /// The machine whose driver has this inbox.
-    Machine(Arc<dyn Inbox<Arrived>>),
+    /// A machine.
+    Machine(Routed),
     /// This response.
     Response(Response<Bytes>),
+}
+
+/// What serves a request.
+pub(crate) struct Routed {
+    /// The inbox of the driver.
+    pub(crate) driver: Arc<dyn Inbox<Arrived>>,
+    pub(crate) authenticate: Authenticate,
+    /// The configuration that has led here. It is kept until the request was passed to the driver.
+    pub(crate) in_force: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 pub(super) struct Connection {
@@ -68,7 +78,6 @@ struct Answered {
 #[derive(Clone)]
 pub(super) struct Shared {
     pub(super) timeouts: ConnectionTimeouts,
-    pub(super) authenticate: Authenticate,
     /// Finds out what answers the request with this head.
     pub(super) route: Arc<dyn Fn(&Parts) -> Destination + Send + Sync>,
     /// The number of requests that are being answered.
@@ -100,14 +109,14 @@ impl Connection {
             self.slot.set_used();
             let outcome = match (self.server.route)(&head.parts) {
                 Destination::Response(response) => self.counted(|connection| connection.answer(&head, response)),
-                Destination::Machine(driver) => {
+                Destination::Machine(served) => {
                     // Before the request is counted: a check that panics would leave it counted.
-                    let authentication = self.server.authenticate.check(&head.parts).map(|authenticated| {
+                    let authentication = served.authenticate.check(&head.parts).map(|authenticated| {
                         let (principal, extensions) = authenticated.into_parts();
                         head.parts.extensions.extend(extensions);
                         principal
                     });
-                    self.counted(|connection| connection.serve(head, authentication, &driver))
+                    self.counted(|connection| connection.serve(head, authentication, served))
                 }
             };
             self.slot.set_unused();
@@ -218,10 +227,10 @@ impl Connection {
         &mut self,
         head: Head,
         authentication: Result<Option<Principal>, Challenge>,
-        driver: &Arc<dyn Inbox<Arrived>>,
+        Routed { driver, in_force, .. }: Routed,
     ) -> io::Result<Next> {
         let Head { parts, mut framing, keep_alive } = head;
-        let (replies, responses) = replies(&self.stream, Arc::clone(driver));
+        let (replies, responses) = replies(&self.stream, Arc::clone(&driver));
         let request = NEXT.fetch_add(1, Ordering::Relaxed);
         let is_11 = parts.version == http::Version::HTTP_11;
         let is_head = parts.method == http::Method::HEAD;
@@ -238,12 +247,13 @@ impl Connection {
         }
         let early = fed.and_then(|()| if waits { self.wait_to_continue(&responses) } else { Ok(None) });
         let early = early.and_then(|early| match early {
-            None => self.feed(request, &mut framing, &responses, &**driver),
+            None => self.feed(request, &mut framing, &responses, &*driver),
             Some(_) => Ok(early),
         });
+        drop(in_force);
         let outcome = early.and_then(|early| {
             let all_read = framing == Framing::Done;
-            let driver = Arc::clone(driver);
+            let driver = Arc::clone(&driver);
             self.answered = all_read.then_some(Answered { request, driver, is_11, half_closed: 0 });
             self.respond(early, &responses, keep_alive && all_read, is_11, is_head)
         });
@@ -517,8 +527,10 @@ mod tests {
             let (answering, is_stopping) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
             let server = Shared {
                 timeouts,
-                authenticate: Authenticate::default(),
-                route: Arc::new(move |_| Destination::Machine(Arc::clone(&driver))),
+                route: Arc::new(move |_| {
+                    let (driver, authenticate) = (Arc::clone(&driver), Authenticate::default());
+                    Destination::Machine(Routed { driver, authenticate, in_force: None })
+                }),
                 answering: Arc::clone(&answering),
                 is_stopping: Arc::clone(&is_stopping),
             };

@@ -9,7 +9,6 @@ use http::request::Parts;
 use mcp_application::{Admitted, ConnectionTimeouts, SharedConnections};
 use mcp_proto::server::PeerKey;
 
-use super::authenticate::Authenticate;
 use super::connection::{Connection, Destination, Shared, close, refuse_at_once};
 use super::listener::{Accepting, Opening};
 use crate::clock;
@@ -24,22 +23,25 @@ const MAX_REFUSED: usize = 32;
 pub(crate) struct HttpConnections {
     connections: SharedConnections<Arc<Socket>>,
     shared: Shared,
+    /// The stack of the thread of a connection, in bytes.
+    stack: usize,
 }
 
 impl HttpConnections {
-    /// At most `most` connections at one time. `route` finds out what answers a request, and `is_stopping` is set once
+    /// At most `most` connections at one time, whose threads have a stack of this size. `route` finds out what answers a request, and `is_stopping` is set once
     /// connections are closed when they are idle.
     pub(crate) fn new(
         most: usize,
         timeouts: ConnectionTimeouts,
-        authenticate: Authenticate,
+        stack: usize,
         route: impl Fn(&Parts) -> Destination + Send + Sync + 'static,
         is_stopping: Arc<AtomicBool>,
     ) -> Self {
         let answering = Arc::new(AtomicUsize::new(0));
         Self {
             connections: SharedConnections::new(most, MAX_REFUSED, clock::now),
-            shared: Shared { timeouts, authenticate, route: Arc::new(route), answering, is_stopping },
+            shared: Shared { timeouts, route: Arc::new(route), answering, is_stopping },
+            stack,
         }
     }
 
@@ -84,7 +86,7 @@ impl HttpConnections {
         if !is_served {
             log::warn!("all connections are in use; another one was refused");
         }
-        let (stack, shared, opening) = (self.shared.authenticate.stack(), self.shared.clone(), opening.clone());
+        let (stack, shared, opening) = (self.stack, self.shared.clone(), opening.clone());
         let spawned = thread::Builder::new().name("mcp-connection".to_owned()).stack_size(stack).spawn(move || {
             let connection = opening.open(&socket).and_then(|()| Connection::new(socket, slot, peer, shared));
             let run = if is_served { Connection::run } else { Connection::refuse_all };
@@ -117,8 +119,7 @@ mod tests {
         for (listener, expected) in [(listen().into(), "HTTP/1.1 503"), (PrivatePort::bind().unwrap().into(), "")] {
             let opening = Accepting::new(listener).unwrap().0.opening.clone();
             let route = |_: &Parts| unreachable!("there is no request");
-            let connections =
-                HttpConnections::new(1, ConnectionTimeouts::default(), Authenticate::default(), route, Arc::default());
+            let connections = HttpConnections::new(1, ConnectionTimeouts::default(), 256 * 1024, route, Arc::default());
             let peer = PeerKey::new(&[1]);
             let mut slots = Vec::new();
             for _ in 0..=MAX_REFUSED {
@@ -143,8 +144,7 @@ mod tests {
     #[test]
     fn the_end_waits_for_a_response_that_is_being_written() {
         let route = |_: &Parts| unreachable!("there is no request");
-        let connections =
-            HttpConnections::new(1, ConnectionTimeouts::default(), Authenticate::default(), route, Arc::default());
+        let connections = HttpConnections::new(1, ConnectionTimeouts::default(), 256 * 1024, route, Arc::default());
         let answering = Arc::clone(&connections.shared.answering);
         answering.store(1, Ordering::Release);
         let writing = thread::spawn(move || {
