@@ -15,6 +15,8 @@
 //! | a stateless call reaches a process with sessions, or the reverse | a process receives calls of one kind |
 //! | a refused request starts a process | there are as many starts as accepted requests to open a session |
 //! | the end of a process fails no call, or fails it twice | each call has one answer, and nothing follows it |
+//! | a filter that was changed does not apply, or applies to an earlier call | a process receives no call of a tool that was denied when the call was made, and each other one |
+//! | a user whose credentials were withdrawn keeps a session | an ended session is unknown, and nothing is sent to it |
 //! | a session that ends leaves its process | after the last session there is no process, and nothing is held |
 //!
 //! The harness checks the contract of the driver, and the number of processes, after each output. [`Defect`] has gateways that
@@ -28,8 +30,10 @@ use std::time::Duration;
 
 use defects::Broken;
 use mcp_intermediary::gateway::{BackendKey, Sharing};
+use mcp_intermediary::relay::{Filter, Rule};
 use mcp_proto::Instant;
-use mcp_proto::server::ExchangeKey;
+use mcp_proto::server::{ExchangeKey, Principal};
+use mcp_proto::spec::Primitive;
 use mcp_testkit::http_exchange::{META, TestRequest};
 use mcp_testkit::messages::{INITIALIZED, request, result};
 use mcp_testkit::random::Random;
@@ -72,6 +76,10 @@ pub struct Report {
     pub continued: usize,
     /// Attempts of other clients to continue such a call.
     pub stolen: usize,
+    /// Changes of the filter.
+    pub reloads: usize,
+    /// Calls that the filter has denied.
+    pub denied: usize,
 }
 
 impl Report {
@@ -86,17 +94,19 @@ impl Report {
         self.late += other.late;
         self.continued += other.continued;
         self.stolen += other.stolen;
+        self.reloads += other.reloads;
+        self.denied += other.denied;
     }
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { starts, results, errors, exits, asked, notified, late, continued, stolen } = self;
+        let Self { starts, results, errors, exits, asked, notified, late, continued, stolen, reloads, denied } = self;
         write!(
             f,
             "{starts} processes, {exits} of which exited; {results} calls with a result, {errors} with an error; {asked} \
              questions answered, {notified} notifications; {late} messages about calls that had ended; {continued} calls \
-             continued, {stolen} not by their clients"
+             continued, {stolen} not by their clients; {reloads} changes of the filter, {denied} calls denied"
         )
     }
 }
@@ -120,7 +130,7 @@ impl seeded::Simulation for Gateways {
         let mut simulation = Simulation::new(&run);
         for step in (0..STEPS).filter(|step| run.has(*step)).collect::<Vec<_>>() {
             simulation.random = run.random(step);
-            let what = simulation.random.below(44);
+            let what = simulation.random.below(46);
             run.note(|| format!("{:?} {what}", simulation.gateway.now));
             simulation.step(what, &mut run);
             simulation.check();
@@ -262,6 +272,10 @@ struct Simulation {
     progressed: BTreeSet<u64>,
     /// The marks of calls that their clients have cancelled.
     cancelled: BTreeSet<u64>,
+    /// Whether the filter denies the tool `b`.
+    is_b_denied: bool,
+    /// The marks of calls of that tool while it was denied.
+    denied: BTreeSet<u64>,
     /// What has been sent in a step, if someone watches.
     trace: Vec<String>,
     is_watched: bool,
@@ -305,6 +319,8 @@ impl Simulation {
             answered: BTreeMap::new(),
             progressed: BTreeSet::new(),
             cancelled: BTreeSet::new(),
+            is_b_denied: false,
+            denied: BTreeSet::new(),
             trace: Vec::new(),
             is_watched: run.is_watched(),
             report: Report::default(),
@@ -327,8 +343,9 @@ impl Simulation {
                 self.gateway.pass(time);
             }
             22 => self.exit(run),
-            23 | 24 => self.act_late(),
+            23 | 24 | 28 => self.act_late(),
             25 | 26 => self.call_again(),
+            27 => self.reload(run),
             _ => self.act(),
         }
         self.report_stopped(3);
@@ -369,12 +386,46 @@ impl Simulation {
         let (id, mark) = (self.random.below(3), self.marks);
         self.sessions[session].token += 1;
         let token = self.sessions[session].token;
-        let params = format!(r#"{{"name":"a","of":{session},"mark":{mark},"_meta":{{"progressToken":{token}}}}}"#);
+        let tool = self.tool(mark);
+        let params = format!(r#"{{"name":"{tool}","of":{session},"mark":{mark},"_meta":{{"progressToken":{token}}}}}"#);
         asked.body = request(&id.to_string(), "tools/call", &params).into();
         let exchange = self.gateway.ask(&asked);
         let is_after_end = self.sessions[session].is_ended;
         let open = Open::new(session, Some((mark, id)));
         self.exchanges.insert(exchange, Open { is_after_end, ..open });
+    }
+
+    /// The tool of a call with this mark.
+    fn tool(&mut self, mark: u64) -> &'static str {
+        let is_b = mark % 4 == 0;
+        if is_b && self.is_b_denied {
+            self.denied.insert(mark);
+            self.report.denied += 1;
+        }
+        if is_b { "b" } else { "a" }
+    }
+
+    /// The filter changes, and perhaps the credentials of a user are withdrawn, who may come back with others.
+    fn reload(&mut self, run: &mut Run<'_, Defect>) {
+        self.report.reloads += 1;
+        self.is_b_denied = !self.is_b_denied;
+        let mut filter = Filter::new();
+        if self.is_b_denied {
+            filter.add(Rule::deny(Primitive::Tool, "b").expect("a pattern"));
+        }
+        if !run.is_now(Defect::KeepsFilters) {
+            self.gateway.gateway.set_filter(filter, self.gateway.now);
+        }
+        let withdrawn = *self.random.pick(&[None, None, None, None, Some("ada"), Some("eve")]);
+        let Some(user) = withdrawn else { return self.gateway.settle() };
+        for session in self.sessions.iter_mut().filter(|session| session.principal == Some(user)) {
+            session.is_ended = true;
+        }
+        if !run.is_now(Defect::KeepsWithdrawn) {
+            let is_withdrawn = |client: Option<&Principal>| client.is_some_and(|client| client.as_str() == user);
+            self.gateway.gateway.end_withdrawn(is_withdrawn, self.gateway.now);
+        }
+        self.gateway.settle();
     }
 
     fn call_stateless(&mut self) {
@@ -386,10 +437,12 @@ impl Simulation {
         let meta = META.replace("{}", r#"{"elicitation":{},"roots":{}}"#);
         let level = self.random.pick(&["", r#","io.modelcontextprotocol/logLevel":"debug""#]);
         let meta = format!(r#"{{{meta}{level},"progressToken":{id}}}"#);
-        let params = format!(r#"{{"name":"a","of":{of},"mark":{mark},"_meta":{meta}}}"#);
+        let tool = self.tool(mark);
+        let params = format!(r#"{{"name":"{tool}","of":{of},"mark":{mark},"_meta":{meta}}}"#);
         let principal = *self.random.pick(&[None, Some("ada"), Some("eve")]);
         self.requesters.insert(of, principal);
-        let exchange = self.gateway.ask(&by(stateless(id, &params), principal));
+        let asked = by(stateless(id, &params), principal).with("mcp-name", tool);
+        let exchange = self.gateway.ask(&asked);
         self.exchanges.insert(exchange, Open::new(of, Some((mark, id))));
     }
 
@@ -402,14 +455,16 @@ impl Simulation {
         let other = *self.random.pick(&[principal, principal, Some("mallory"), Some("ada"), None]);
         self.accepted += 2;
         let id = self.random.below(3);
+        let tool = if other == principal { self.tool(mark) } else { "a" };
         let meta = META.replace("{}", r#"{"elicitation":{},"roots":{}}"#);
         let input = format!(r#""inputResponses":{{"1":{{"action":"cancel","roots":[],"of":{session}}}}}"#);
         let params = format!(
-            r#"{{"name":"a","of":{session},"mark":{mark},{input},"requestState":"{state}","_meta":{{{meta}}}}}"#
+            r#"{{"name":"{tool}","of":{session},"mark":{mark},{input},"requestState":"{state}","_meta":{{{meta}}}}}"#
         );
         if other == principal {
             self.report.continued += 1;
-            let exchange = self.gateway.ask(&by(stateless(id, &params), principal));
+            let asked = by(stateless(id, &params), principal).with("mcp-name", tool);
+            let exchange = self.gateway.ask(&asked);
             self.exchanges.insert(exchange, Open::new(session, Some((mark, id))));
             return;
         }
@@ -744,6 +799,7 @@ impl Simulation {
                     Some("server/discover") => process.discovering = Some(id),
                     Some("tools/call") => {
                         let mark = message["params"]["mark"].as_u64().expect("a mark");
+                        assert!(!self.denied.contains(&mark), "a denied call has reached a process: {line}");
                         let token = message.pointer("/params/_meta/progressToken").map(Value::to_string);
                         let wants_logs = line.contains("logLevel");
                         let is_again = line.contains("inputResponses");

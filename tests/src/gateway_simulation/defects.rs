@@ -41,6 +41,10 @@ pub enum Defect {
     OpensTwoStreams,
     /// No timer fires.
     IgnoresTimers,
+    /// A changed filter does not apply.
+    KeepsFilters,
+    /// The sessions of a user whose credentials were withdrawn stay.
+    KeepsWithdrawn,
 }
 
 /// Each defect with the invariant that notices it.
@@ -59,6 +63,8 @@ pub(super) const DEFECTS: &[(Defect, &str)] = &[
     (Defect::ForgetsPrincipals, "another principal, or another origin"),
     (Defect::OpensTwoStreams, "two streams of one session"),
     (Defect::IgnoresTimers, "longer than its timeout"),
+    (Defect::KeepsFilters, "a denied call has reached a process"),
+    (Defect::KeepsWithdrawn, "an ended session is found"),
 ];
 
 /// Changes the actions of a gateway.

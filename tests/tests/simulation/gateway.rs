@@ -16,10 +16,11 @@ fn nothing_of_a_session_reaches_another_and_each_call_has_one_outcome() {
         let sum = run_all::<Gateways>((0..SEEDS).filter(|seed| sharing(*seed) == kind));
         println!("{kind:?}: {sum}");
         // A gateway in which nothing works would keep the invariants too.
-        let Report { starts, results, errors, exits, asked, notified, late, continued, stolen } = sum;
+        let Report { starts, results, errors, exits, asked, notified, late, continued, stolen, reloads, denied } = sum;
         let runs = usize::try_from(SEEDS / 3).unwrap();
         assert!(starts > runs && results > 3 * runs && errors > runs, "{starts}, {results}, {errors}");
         assert!(exits > runs && asked > runs && notified > runs, "{exits}, {asked}, {notified}");
+        assert!(reloads > runs && denied > runs, "{reloads}, {denied}");
         if kind != Sharing::PerSession {
             assert!(late > runs, "{late}");
             assert!(continued > runs / 8 && stolen > runs / 8, "{continued}, {stolen}");
