@@ -3,10 +3,12 @@
 //! | file | what it does |
 //! |---|---|
 //! | `check_options` | whether the server is checked, and how |
+//! | `file_options` | options of `serve` in the file of `--config` |
 //! | `others` | options of other programs, and what does the same |
 //! | `serve` | the command line of `mcp-proxy serve` |
 
 mod check_options;
+pub(crate) mod file_options;
 mod others;
 pub(crate) mod serve;
 
@@ -19,6 +21,7 @@ use std::{fmt, io, process};
 use bytesize::ByteSize;
 use check_options::CheckOptions;
 use clap::error::ErrorKind;
+use clap::parser::ValueSource;
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 use mcp_blocking::HttpOptions;
 use mcp_blocking::sign_in::{Authorization, Store};
@@ -433,10 +436,48 @@ impl Args {
         }
     }
 
-    /// The command line of this process. Exits with a usage error if it is invalid.
+    /// The command line of this process, with the options of the file that it names. Exits with a usage error if one is
+    /// invalid.
     pub(crate) fn of_process() -> Self {
         let words: Vec<_> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
-        Self::try_parse_words(&words).unwrap_or_else(|error| error.exit())
+        let file = ServedFile::of_line(&words, &|words| words).unwrap_or_else(|error| Self::exit_with_usage(&error));
+        Self::of_words(&words, file).unwrap_or_else(|error| error.exit())
+    }
+
+    /// The command line of `serve` with these words, and the options of the file that it names, which `change` may change.
+    ///
+    /// # Errors
+    ///
+    /// A text for the user.
+    pub(crate) fn serve_of_words(
+        words: &[String],
+        change: &dyn Fn(Vec<String>) -> Vec<String>,
+    ) -> Result<ServeArgs, String> {
+        let file = ServedFile::of_line(words, change)?;
+        let args = Self::of_words(words, file).map_err(|error| {
+            // The rest is the usage.
+            let text = error.to_string();
+            let first = text.lines().next().unwrap_or_default();
+            first.strip_prefix("error: ").unwrap_or(first).to_owned()
+        })?;
+        match args.command {
+            Some(Command::Serve(serve)) => Ok(*serve),
+            Some(_) | None => Err("the command is not serve".to_owned()),
+        }
+    }
+
+    fn of_words(words: &[String], file: Option<ServedFile>) -> Result<Self, clap::Error> {
+        let options = file.as_ref().map(|file| file.words.clone()).unwrap_or_default();
+        let mut all = words.to_vec();
+        all.splice(2.min(all.len())..2.min(all.len()), options);
+        let mut args = Self::try_parse_words(&all)?;
+        if let Some(Command::Serve(serve)) = &mut args.command {
+            serve.line = words.to_vec();
+            if let Some(file) = file {
+                (serve.file, serve.words, serve.tokens) = (Some(file.text), file.words, file.tokens);
+            }
+        }
+        Ok(args)
     }
 
     fn try_parse_words(words: &[String]) -> Result<Self, clap::Error> {
@@ -447,6 +488,41 @@ impl Args {
     pub(crate) fn exit_with_usage(message: &str) -> ! {
         let word = std::env::args().nth(1);
         subcommand(word.as_ref()).error(ErrorKind::ValueValidation, message).exit()
+    }
+}
+
+/// The file of `--config` of `serve`, which may have further options.
+struct ServedFile {
+    text: String,
+    /// The options of the file, as words of the command line.
+    words: Vec<String>,
+    tokens: Vec<(String, String)>,
+}
+
+impl ServedFile {
+    /// Reads the file that the command line with these words names, if there is one. `change` may change the words for its
+    /// options.
+    ///
+    /// # Errors
+    ///
+    /// A text for the user.
+    fn of_line(words: &[String], change: &dyn Fn(Vec<String>) -> Vec<String>) -> Result<Option<Self>, String> {
+        let mut command = Args::command().ignore_errors(true);
+        command.build();
+        let matches = command.clone().try_get_matches_from(words).ok();
+        let matches = matches.as_ref().and_then(|matches| matches.subcommand_matches("serve"));
+        let path = matches.and_then(|matches| matches.get_one::<PathBuf>("config"));
+        let (Some(matches), Some(path)) = (matches, path) else { return Ok(None) };
+        let in_file = |error: String| format!("--config {}: {error}", path.display());
+        let text = std::fs::read_to_string(path).map_err(|error| in_file(error.to_string()))?;
+        let command = subcommand(words.get(1));
+        let is_set = |long: &str| {
+            let arg = command.get_arguments().find(|arg| arg.get_long() == Some(long));
+            arg.and_then(|arg| matches.value_source(arg.get_id().as_str())) == Some(ValueSource::CommandLine)
+        };
+        let words = file_options::words(&command, &text, is_set).map_err(|mistake| in_file(mistake.into()))?;
+        let tokens = file_options::tokens(&text).map_err(|mistake| in_file(mistake.into()))?;
+        Ok(Some(Self { text, words: change(words), tokens }))
     }
 }
 
@@ -523,6 +599,12 @@ fn unix_socket(url: &str) -> Option<(&Path, &str)> {
 }
 
 impl Network {
+    /// What the files with certificates contain. One that cannot be read is named with the options.
+    pub(crate) fn certificates(&self) -> Vec<Vec<u8>> {
+        let files = [&self.ca_file, &self.client_cert, &self.client_key].into_iter().flatten();
+        files.map(|file| std::fs::read(file).unwrap_or_default()).collect()
+    }
+
     pub(crate) fn options(&self, http: &HttpConfig, secrets: &mut Secrets) -> Result<HttpOptions, String> {
         let mut options = HttpOptions::new();
         options.connect_timeout = self.connect_timeout;

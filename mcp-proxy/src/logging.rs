@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -149,7 +149,7 @@ struct Shared {
     state: Mutex<State>,
     changed: Condvar,
     /// Texts that no line may contain; none while the command line is being read.
-    secrets: OnceLock<Arc<Secrets>>,
+    secrets: RwLock<Secrets>,
 }
 
 #[derive(Default)]
@@ -182,8 +182,8 @@ impl Log {
     }
 
     /// Removes these texts from all further lines.
-    pub(crate) fn leave_out(&self, secrets: Arc<Secrets>) {
-        let _ = self.0.secrets.set(secrets);
+    pub(crate) fn leave_out(&self, secrets: &Secrets) {
+        self.0.secrets.write().unwrap_or_else(PoisonError::into_inner).extend(secrets);
     }
 
     /// A record as a line of JSON, which is cut and has no secrets as those of the log.
@@ -202,10 +202,8 @@ impl Log {
         // Searching a message of any length would take too long.
         let start =
             message.char_indices().nth(SEARCHED_CHARS).and_then(|(end, _)| message.get(..end)).unwrap_or(message);
-        match self.0.secrets.get() {
-            Some(secrets) => escape_text(&secrets.leave_out(start), MAX_CHARS),
-            None => escape_text(start, MAX_CHARS),
-        }
+        let secrets = self.0.secrets.read().unwrap_or_else(PoisonError::into_inner);
+        escape_text(&secrets.leave_out(start), MAX_CHARS)
     }
 
     /// Goes on with a new file, after the old one was renamed.
@@ -319,7 +317,7 @@ mod tests {
         assert_eq!(log.shown("a\nb token-4711"), "a\\nb token-4711");
         let mut secrets = Secrets::default();
         secrets.add("a test", "token-4711");
-        log.leave_out(Arc::new(secrets));
+        log.leave_out(&secrets);
         assert_eq!(log.shown("a\nb token-4711"), "a\\nb [secret]");
         for length in [0, MAX_CHARS - 5, SEARCHED_CHARS - 1] {
             let message = format!("{}ééé token-4711", "x".repeat(length));

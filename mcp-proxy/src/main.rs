@@ -7,6 +7,7 @@ mod demo;
 mod environment;
 mod gateway;
 mod hub;
+mod json_file;
 mod logging;
 mod pin_file;
 mod platform;
@@ -64,7 +65,7 @@ fn run(mut args: Args, log: &Log) -> io::Result<bool> {
         return run_command(command, log);
     }
     let settings = args.settings().unwrap_or_else(|message| Args::exit_with_usage(&message));
-    log.leave_out(Arc::clone(&settings.secrets));
+    log.leave_out(&settings.secrets);
     if args.is_check() {
         return check(&args, settings);
     }
@@ -72,7 +73,7 @@ fn run(mut args: Args, log: &Log) -> io::Result<bool> {
 }
 
 fn run_command(command: Command, log: &Log) -> io::Result<bool> {
-    let leave_out = |account: &Account| log.leave_out(account.settings_or_exit().secrets);
+    let leave_out = |account: &Account| log.leave_out(&account.settings_or_exit().secrets);
     let mut printed = Printed::new();
     let out = &mut printed;
     let outcome = match command {

@@ -80,6 +80,12 @@ impl Record {
         Ok(Self(Arc::new(Mutex::new(destination))))
     }
 
+    /// Removes these secrets from what follows, too.
+    pub(crate) fn leave_out(&self, secrets: &Secrets) {
+        let mut destination = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::make_mut(&mut destination.secrets).extend(secrets);
+    }
+
     /// A recorder of messages of at most this size, in bytes.
     pub(crate) fn recorder(&self, max_message: usize, source: Source) -> Recorder {
         let from_server = Decoder::new(max_message.saturating_mul(2));

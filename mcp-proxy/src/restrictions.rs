@@ -15,7 +15,7 @@ const HEADING: &str = "Options that restrict what clients may use";
 /// What clients may use of a server.
 ///
 /// In a pattern, `*` stands for any characters and `?` for any one.
-#[derive(Debug, Clone, Default, clap::Args)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, clap::Args)]
 pub(crate) struct Restrictions {
     /// Allows the tools whose names match the pattern, such as `read_*`, and no others (repeatable)
     #[arg(long, value_name = "PATTERN", help_heading = HEADING)]

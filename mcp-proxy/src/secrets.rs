@@ -25,11 +25,12 @@ pub(crate) fn shown_url(url: &str) -> String {
 }
 
 /// Texts that are removed from the output, in all spellings that JSON allows.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Secrets {
     found: Vec<Secret>,
 }
 
+#[derive(Clone)]
 struct Secret {
     /// The source of the value, for error messages.
     source: String,
@@ -48,6 +49,13 @@ impl Secrets {
     pub(crate) fn add(&mut self, source: impl Into<String>, value: &str) {
         if !value.is_empty() && self.found.iter().all(|secret| secret.value != value) {
             self.found.push(Secret { source: source.into(), value: value.to_owned() });
+        }
+    }
+
+    /// Adds those of another configuration.
+    pub(crate) fn extend(&mut self, other: &Self) {
+        for Secret { source, value } in &other.found {
+            self.add(source, value);
         }
     }
 

@@ -10,6 +10,8 @@ import shlex
 import shutil
 import signal
 import subprocess
+import time
+import urllib.request
 from pathlib import Path
 
 from peers import HttpServer, Tools
@@ -101,24 +103,44 @@ def check_unit(root: Path) -> None:
     print("systemd-analyze: verify, security")
     configuration = root / "etc/mcp-proxy/servers.json"
     shutil.copy(root / DOCUMENTS / "examples/servers.json", configuration)
-    variables = {"ISSUES_TOKEN": "1", "SEARCH_KEY": "2", "CREDENTIALS_DIRECTORY": "/etc/mcp-proxy"}
+    variables = {"ISSUES_TOKEN": "1", "SEARCH_KEY": "2"}
     options = "--listen 127.0.0.1:0 --health"
-    (line,) = re.findall("^ExecStart=(.*)$", (root / UNIT).read_text(), re.MULTILINE)
-    line = line.replace("${CREDENTIALS_DIRECTORY}", variables["CREDENTIALS_DIRECTORY"]).replace("$OPTIONS", options)
-    expect("$" not in line, line)
+
+    def lines(name: str) -> list[str]:
+        found = re.findall(f"^{name}=(.*)$", (root / UNIT).read_text(), re.MULTILINE)
+        return [line.replace("%t", "/run").replace("$OPTIONS", options) for line in found]
+
+    def copy(line: str) -> None:
+        """Runs a command that copies the configuration, in the root of the package."""
+        program, *words = shlex.split(line.removeprefix("+"))
+        subprocess.run([program, *(f"{root}{word}" if word.startswith("/") else word for word in words)], check=True)
+
+    (root / "run/mcp-proxy").mkdir()
+    (before,), (line,), (again, hang_up) = lines("ExecStartPre"), lines("ExecStart"), lines("ExecReload")
+    expect("$" not in line and hang_up == "/bin/kill -HUP $MAINPID", f"{line}, {hang_up}")
+    copy(before)
     process = Program("chroot", root, *shlex.split(line), env=BARE | variables).start()
     try:
         seen = []
         while (text := process.stderr.readline()) and "/health" not in text:
             seen.append(text)
         expect(process.poll() is None and any("serves all 3 servers" in text for text in seen), f"{line}: {seen}")
+        configuration.write_text(configuration.read_text().replace('"time"', '"clock"'))
+        copy(again)
+        process.send_signal(signal.SIGHUP)
+        health = text.split()[1]
+        until = time.monotonic() + TIMEOUT
+        while "/clock/mcp" not in (page := urllib.request.urlopen(health).read().decode()):
+            expect(time.monotonic() < until, f"after SIGHUP: {page}")
+            time.sleep(0.05)
+        expect("/time/mcp" not in page and process.poll() is None, f"after SIGHUP: {page}")
         process.send_signal(signal.SIGTERM)
         expect(process.wait(TIMEOUT) == 0, f"SIGTERM: {process.returncode}")
     finally:
         process.kill()
         process.wait()
         configuration.unlink()
-    print("the command of the unit, with the example configuration: started, and ended by SIGTERM")
+    print("the commands of the unit, with the example configuration: started, read it again, and ended by SIGTERM")
 
 
 def empty(root: Path) -> None:

@@ -11,11 +11,14 @@ use mcp_intermediary::gateway::Sharing;
 use mcp_proto::client::HttpConfig;
 
 use super::{Network, Versions, seconds, versions};
+use crate::environment::variables;
 use crate::logging::LogOptions;
 use crate::platform::check_socket_path;
 use crate::restrictions::Restrictions;
 use crate::sign_in::options::{HEADING, SignInOptions};
 
+/// The object of the file of `--config` with the options.
+pub(crate) const OPTIONS: &str = "serve";
 /// The heading in the help for who may connect.
 const ACCESS: &str = "Access options";
 /// The heading in the help for the processes of servers.
@@ -50,13 +53,18 @@ pub(crate) struct ServeArgs {
     #[arg(long = "name", value_name = "NAME=COMMAND", value_parser = named, conflicts_with = "command")]
     pub(crate) names: Vec<Named>,
 
-    /// Serves each server of this file at `/NAME/mcp`: the JSON object `mcpServers` of editors, for commands and URLs
+    /// Serves each server of this file at `/NAME/mcp`: the JSON object `mcpServers` of editors, for commands and URLs. Its
+    /// object `serve` may have all other options
     #[arg(long, value_name = "FILE", conflicts_with = "command")]
     pub(crate) config: Option<PathBuf>,
 
     /// Checks the options, the file and whether the programs are there, and serves nothing
     #[arg(long)]
     pub(crate) check_config: bool,
+
+    /// Reads the file of `--config` again when it has changed, as SIGHUP does
+    #[arg(long, requires = "config")]
+    pub(crate) watch: bool,
 
     /// Where to listen: an address with a port, a Unix socket, or the socket that was passed as stdin
     #[arg(long, value_name = "ADDRESS|unix:PATH|stdin", default_value = "127.0.0.1:8080")]
@@ -190,13 +198,30 @@ pub(crate) struct ServeArgs {
     /// Writes every message from and to processes to this file as one JSON line; secrets are removed
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,
+
+    /// The words of the command line.
+    #[arg(skip)]
+    pub(crate) line: Vec<String>,
+
+    /// The words for the options of the file of `--config`.
+    #[arg(skip)]
+    pub(crate) words: Vec<String>,
+
+    /// The text of the file of `--config`.
+    #[arg(skip)]
+    pub(crate) file: Option<String>,
+
+    /// The users and tokens of that file, in which variables are not replaced.
+    #[arg(skip)]
+    pub(crate) tokens: Vec<(String, String)>,
 }
 
 impl ServeArgs {
     /// The environment variables with secrets that are for the gateway, and not for its servers.
     pub(crate) fn secret_variables(&self) -> impl Iterator<Item = &str> {
         let of_users = self.token_env.iter().map(|option| token_variable(option).1);
-        of_users.chain(self.sign_in.secret_variables())
+        let in_file = self.tokens.iter().flat_map(|(_, token)| variables(token));
+        of_users.chain(in_file).chain(self.sign_in.secret_variables())
     }
 
     /// The path that a reverse proxy removes, according to `--public-url`: empty, or beginning with a slash.

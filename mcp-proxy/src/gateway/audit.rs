@@ -176,7 +176,7 @@ mod tests {
     fn audit(is_required: bool) -> (Audit, Disk) {
         let (disk, log, mut secrets) = (Disk::default(), Log::discarding(), Secrets::default());
         secrets.add("a test", "token-4711");
-        log.leave_out(Arc::new(secrets));
+        log.leave_out(&secrets);
         let output = Box::new(disk.clone());
         (Audit::with_output(Path::new("x"), is_required, log, output), disk)
     }

@@ -7,15 +7,14 @@ use std::time::Duration;
 use clap::ValueEnum;
 use mcp_intermediary::aggregate::Prefix;
 use mcp_intermediary::relay;
-use mcp_proto::escape_text;
 use mcp_proto::spec::Primitive;
-use serde_json::{Map, Value};
 
 use super::server_settings::ServerSettings;
 use super::servers::{Described, Kind, Program, Remote};
 use crate::args::seconds;
-use crate::args::serve::{Share, check_name};
+use crate::args::serve::{OPTIONS, Share, check_name};
 use crate::environment::expand;
+use crate::json_file::{self, Mistake, Node, Object};
 use crate::restrictions::Restrictions;
 use crate::secrets::Secrets;
 
@@ -30,192 +29,159 @@ const OTHER_FIELDS: [&str; 3] = ["type", "disabled", "alwaysAllow"];
 const SETTINGS: [&str; 8] =
     ["disabledTools", "tools", "prompts", "resources", "timeout", "startTimeout", "share", "prefix"];
 
-/// The servers of a file with this text, in the order of their names, without those that are `disabled`.
+/// The servers of a file with this text, in the order of the file, without those that are `disabled`.
 ///
 /// # Errors
 ///
 /// A text for the user, with the place of the mistake, but without values.
-pub(super) fn servers(text: &str, secrets: &mut Secrets) -> Result<Vec<Described>, String> {
-    let file: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
-    let found = OBJECTS.iter().find_map(|name| Some((*name, file.get(name)?)));
-    let (object, servers) = found.ok_or_else(|| "there is no object mcpServers".to_owned())?;
-    let place = Place(object.to_owned());
+pub(super) fn servers(text: &str, secrets: &mut Secrets) -> Result<Vec<Described>, Mistake> {
+    let value = json_file::parse(text)?;
+    let file = Node::file(&value, text);
+    let members = file.object()?;
+    let servers = OBJECTS.iter().find_map(|name| members.get(name));
+    let servers = servers.ok_or_else(|| file.mistake_here("there is no object mcpServers".to_owned()))?;
+    for (name, node) in members.iter() {
+        if !OBJECTS.contains(&name) && ![OPTIONS, "$schema"].contains(&name) {
+            log::warn!("--config: {} is ignored, because it is not known", node.path());
+        }
+    }
     let mut described = Vec::new();
-    for (name, server) in place.object(servers)? {
-        let place = place.member(name);
-        check_name(name).map_err(|error| format!("{place}: {error}"))?;
-        let server = place.object(server)?;
-        if server.get("disabled") == Some(&Value::Bool(true)) {
-            log::info!("{place} is disabled");
+    for (name, node) in servers.object()?.iter() {
+        check_name(name).map_err(|error| node.mistake_here(format!("{}: {error}", node.path())))?;
+        let server = node.object()?;
+        if server.get("disabled").and_then(Node::boolean) == Some(true) {
+            log::info!("{} is disabled", node.path());
             continue;
         }
-        let kind = kind(&place, server, secrets)?;
-        let settings = settings(&place, server)?;
-        described.push(Described { name: Some(name.clone()), kind, settings });
+        let (kind, settings) = (kind(node, &server, secrets)?, settings(&server)?);
+        described.push(Described { name: Some(name.to_owned()), kind, settings });
     }
     if described.is_empty() {
-        return Err(format!("{place} has no server"));
+        return Err(servers.mistake("has no server"));
     }
     Ok(described)
 }
 
-fn kind(place: &Place, server: &Map<String, Value>, secrets: &mut Secrets) -> Result<Kind, String> {
-    let is_remote = match (server.contains_key("command"), server.contains_key("url")) {
+fn kind(node: &Node<'_>, server: &Object<'_>, secrets: &mut Secrets) -> Result<Kind, Mistake> {
+    let is_remote = match (server.has("command"), server.has("url")) {
         (true, false) => false,
         (false, true) => true,
-        (true, true) => return Err(format!("{place} has both a command and a url")),
-        (false, false) => return Err(format!("{place} has neither a command nor a url")),
+        (true, true) => return Err(node.mistake("has both a command and a url")),
+        (false, false) => return Err(node.mistake("has neither a command nor a url")),
     };
     let used = if is_remote { &REMOTE_FIELDS[..] } else { &COMMAND_FIELDS };
-    let is_known =
-        |name: &&String| [used, &OTHER_FIELDS, &SETTINGS].iter().any(|fields| fields.contains(&name.as_str()));
-    for name in server.keys().filter(|name| !is_known(name)) {
-        log::warn!("--config: {} is ignored, because it is not known", place.member(name));
+    for (name, node) in server.iter() {
+        if ![used, &OTHER_FIELDS, &SETTINGS].iter().any(|fields| fields.contains(&name)) {
+            log::warn!("--config: {} is ignored, because it is not known", node.path());
+        }
     }
-    let mut text = |name: &str| {
-        let place = place.member(name);
-        server.get(name).map(|value| place.text(value, secrets)).transpose()
-    };
+    let mut text = |name: &str| server.get(name).map(|node| expanded(node, secrets)).transpose();
     if is_remote {
         let url = text("url")?.unwrap_or_default();
-        return Ok(Kind::Remote(Remote { url, headers: place.texts(server, "headers", secrets)? }));
+        let headers = texts(server, "headers", secrets)?;
+        return Ok(Kind::Remote(Remote { url, headers, certificates: Vec::new() }));
     }
     let program = OsString::from(text("command")?.unwrap_or_default());
-    if program.is_empty() {
-        return Err(format!("{} is empty", place.member("command")));
+    if let Some(node) = server.get("command").filter(|_| program.is_empty()) {
+        return Err(node.mistake("is empty"));
     }
     let cwd = text("cwd")?.map(PathBuf::from);
-    let env = place.texts(server, "env", secrets)?;
+    let env = texts(server, "env", secrets)?;
     let mut arguments = Vec::new();
-    if let Some(values) = server.get("args") {
-        let place = place.member("args");
-        let values = values.as_array().ok_or_else(|| format!("{place} must be an array"))?;
-        for (index, value) in values.iter().enumerate() {
-            arguments.push(OsString::from(place.element(index).text(value, secrets)?));
-        }
+    for node in server.get("args").map(Node::array).transpose()?.unwrap_or_default() {
+        arguments.push(OsString::from(expanded(&node, secrets)?));
     }
     Ok(Kind::Command(Program { name: program, arguments, env, cwd }))
 }
 
-fn settings(place: &Place, server: &Map<String, Value>) -> Result<ServerSettings, String> {
+fn settings(server: &Object<'_>) -> Result<ServerSettings, Mistake> {
     let mut settings = ServerSettings::default();
-    if let Some(tools) = server.get("disabledTools") {
-        let place = place.member("disabledTools");
-        settings.restrictions.push(place.restrictions(Primitive::Tool, Vec::new(), place.patterns(tools)?)?);
+    if let Some(node) = server.get("disabledTools") {
+        settings.restrictions.push(restrictions(node, Primitive::Tool, Vec::new(), patterns(node)?)?);
     }
     for (name, kind) in [("tools", Primitive::Tool), ("prompts", Primitive::Prompt), ("resources", Primitive::Resource)]
     {
-        let Some(lists) = server.get(name) else { continue };
-        let place = place.member(name);
-        let lists = place.object(lists)?;
-        if let Some(other) = lists.keys().find(|name| !["allow", "deny"].contains(&name.as_str())) {
-            return Err(format!("{} is not known: there are allow and deny", place.member(other)));
+        let Some(node) = server.get(name) else { continue };
+        let lists = node.object()?;
+        if let Some((_, other)) = lists.iter().find(|(name, _)| !["allow", "deny"].contains(name)) {
+            return Err(other.mistake("is not known: there are allow and deny"));
         }
-        let list =
-            |name: &str| lists.get(name).map_or_else(|| Ok(Vec::new()), |list| place.member(name).patterns(list));
+        let list = |name: &str| lists.get(name).map(patterns).transpose();
         let (allowed, denied) = (list("allow")?, list("deny")?);
-        if lists.contains_key("allow") && allowed.is_empty() {
-            return Err(format!("{} is empty: to allow nothing, deny \"*\"", place.member("allow")));
+        if let Some(empty) = lists.get("allow").filter(|_| allowed.as_ref().is_some_and(Vec::is_empty)) {
+            return Err(empty.mistake("is empty: to allow nothing, deny \"*\""));
         }
-        settings.restrictions.push(place.restrictions(kind, allowed, denied)?);
+        let (allowed, denied) = (allowed.unwrap_or_default(), denied.unwrap_or_default());
+        settings.restrictions.push(restrictions(node, kind, allowed, denied)?);
     }
-    let time = |name: &str| server.get(name).map(|value| place.member(name).seconds(value)).transpose();
+    let time = |name: &str| server.get(name).map(time).transpose();
     (settings.request_timeout, settings.start_timeout) = (time("timeout")?, time("startTimeout")?);
-    if let Some(share) = server.get("share") {
-        let place = place.member("share");
-        let found = share.as_str().and_then(|share| Share::from_str(share, false).ok());
-        settings.share = Some(found.ok_or_else(|| format!("{place} must be session, principal or all"))?);
+    if let Some(node) = server.get("share") {
+        let found = node.string().ok().and_then(|share| Share::from_str(share, false).ok());
+        settings.share = Some(found.ok_or_else(|| node.mistake("must be session, principal or all"))?);
     }
-    if let Some(prefix) = server.get("prefix") {
-        settings.prefix = match prefix {
-            Value::Bool(false) => Prefix::Off,
-            Value::Bool(true) => Prefix::ServerName,
-            Value::String(text) if text.is_empty() => Prefix::Off,
-            Value::String(text) => Prefix::Text(text.as_str().into()),
-            Value::Null | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
-                return Err(format!("{} must be a string or false", place.member("prefix")));
-            }
+    if let Some(node) = server.get("prefix") {
+        settings.prefix = match (node.boolean(), node.string()) {
+            (Some(false), _) | (_, Ok("")) => Prefix::Off,
+            (Some(true), _) => Prefix::ServerName,
+            (None, Ok(text)) => Prefix::Text(text.into()),
+            (None, Err(_)) => return Err(node.mistake("must be a string or false")),
         };
     }
     Ok(settings)
 }
 
-/// A place in the file, as messages show it.
-struct Place(String);
+/// A text, in which `${VAR}` is replaced from the environment.
+pub(super) fn expanded(node: &Node<'_>, secrets: &mut Secrets) -> Result<String, Mistake> {
+    expand(node.string()?, secrets).map_err(|error| node.mistake_here(format!("{}: {error}", node.path())))
+}
 
-impl std::fmt::Display for Place {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
+/// A list of names or patterns.
+fn patterns(node: &Node<'_>) -> Result<Vec<String>, Mistake> {
+    node.array()?.iter().map(|node| node.string().map(str::to_owned)).collect()
+}
+
+/// What clients may use, whose patterns are checked.
+fn restrictions(
+    node: &Node<'_>,
+    kind: Primitive,
+    allowed: Vec<String>,
+    denied: Vec<String>,
+) -> Result<Restrictions, Mistake> {
+    let restrictions = Restrictions::of_lists(kind, allowed, denied);
+    match restrictions.apply(&mut relay::Config::default()) {
+        Ok(_) => Ok(restrictions),
+        Err(error) => {
+            // The option that has the same meaning comes first.
+            let reason = error.split_once(": ").map_or(&*error, |(_, reason)| reason);
+            Err(node.mistake_here(format!("{}: {reason}", node.path())))
+        }
     }
 }
 
-impl Place {
-    fn member(&self, name: &str) -> Self {
-        Self(format!("{self}.{}", escape_text(name, 80)))
-    }
+/// A time in seconds.
+fn time(node: &Node<'_>) -> Result<Duration, Mistake> {
+    let text = node.number().ok_or_else(|| node.mistake("must be a number of seconds"))?;
+    seconds(text).map_err(|error| node.mistake_here(format!("{}, in seconds: {error}", node.path())))
+}
 
-    fn element(&self, index: usize) -> Self {
-        Self(format!("{self}[{index}]"))
-    }
-
-    fn object<'v>(&self, value: &'v Value) -> Result<&'v Map<String, Value>, String> {
-        value.as_object().ok_or_else(|| format!("{self} must be an object"))
-    }
-
-    /// A text, in which `${VAR}` is replaced from the environment.
-    fn text(&self, value: &Value, secrets: &mut Secrets) -> Result<String, String> {
-        let text = value.as_str().ok_or_else(|| format!("{self} must be a string"))?;
-        expand(text, secrets).map_err(|error| format!("{self}: {error}"))
-    }
-
-    /// A list of names or patterns.
-    fn patterns(&self, value: &Value) -> Result<Vec<String>, String> {
-        let values = value.as_array().ok_or_else(|| format!("{self} must be an array"))?;
-        let text = |(index, value): (usize, &Value)| {
-            value.as_str().map(str::to_owned).ok_or_else(|| format!("{} must be a string", self.element(index)))
-        };
-        values.iter().enumerate().map(text).collect()
-    }
-
-    /// What clients may use, whose patterns are checked.
-    fn restrictions(&self, kind: Primitive, allowed: Vec<String>, denied: Vec<String>) -> Result<Restrictions, String> {
-        let restrictions = Restrictions::of_lists(kind, allowed, denied);
-        match restrictions.apply(&mut relay::Config::default()) {
-            Ok(_) => Ok(restrictions),
-            // The option that has the same meaning comes first.
-            Err(error) => Err(format!("{self}: {}", error.split_once(": ").map_or(&*error, |(_, reason)| reason))),
-        }
-    }
-
-    /// A time in seconds.
-    fn seconds(&self, value: &Value) -> Result<Duration, String> {
-        let text = value.as_number().ok_or_else(|| format!("{self} must be a number of seconds"))?.to_string();
-        seconds(&text).map_err(|error| format!("{self}, in seconds: {error}"))
-    }
-
-    /// The texts of an object of the server.
-    fn texts(
-        &self,
-        server: &Map<String, Value>,
-        name: &str,
-        secrets: &mut Secrets,
-    ) -> Result<Vec<(String, String)>, String> {
-        let place = self.member(name);
-        let Some(object) = server.get(name) else { return Ok(Vec::new()) };
-        let texts = place.object(object)?.iter().map(|(name, value)| {
-            let text = place.member(name).text(value, secrets)?;
-            // Editors keep tokens here.
-            secrets.add(place.member(name).to_string(), &text);
-            Ok((name.clone(), text))
-        });
-        texts.collect()
-    }
+/// The texts of an object of the server.
+fn texts(server: &Object<'_>, name: &str, secrets: &mut Secrets) -> Result<Vec<(String, String)>, Mistake> {
+    let Some(node) = server.get(name) else { return Ok(Vec::new()) };
+    let members = node.object()?;
+    let texts = members.iter().map(|(name, node)| {
+        let text = expanded(node, secrets)?;
+        // Editors keep tokens here.
+        secrets.add(node.path(), &text);
+        Ok((name.to_owned(), text))
+    });
+    texts.collect()
 }
 
 #[cfg(test)]
 mod tests {
     use mcp_testkit::random::Random;
-    use serde_json::json;
+    use serde_json::{Map, Value, json};
 
     use super::*;
 
@@ -235,7 +201,7 @@ mod tests {
         assert_eq!(program, "npx");
         assert_eq!(arguments, &["-y", "files", &path]);
         assert_eq!((&env[..], cwd.as_deref()), (&[("KEY".into(), "value-4711".into())][..], Some("/tmp".as_ref())));
-        let Kind::Remote(Remote { url, headers }) = &remote.kind else { panic!("{remote:?}") };
+        let Kind::Remote(Remote { url, headers, .. }) = &remote.kind else { panic!("{remote:?}") };
         assert_eq!(
             (url.as_str(), &headers[..]),
             ("https://example.com/mcp", &[("X-Key".into(), "secret-key".into())][..])
@@ -306,7 +272,7 @@ mod tests {
     #[test]
     fn a_mistake_is_named_with_its_place_and_without_values() {
         for (text, expected) in [
-            ("{\n  \"mcpServers\": [,", "line 2 column 18"),
+            ("{\n  \"mcpServers\": [,", "line 2: column 18"),
             ("{}", "there is no object mcpServers"),
             (r#"{"servers":[]}"#, "servers must be an object"),
             (r#"{"mcpServers":{}}"#, "mcpServers has no server"),
@@ -350,7 +316,7 @@ mod tests {
                 "mcpServers.a.env.K: the environment variable NO_SUCH_VARIABLE_HERE is not set",
             ),
         ] {
-            let error = servers(text, &mut Secrets::default()).unwrap_err();
+            let error = servers(text, &mut Secrets::default()).unwrap_err().to_string();
             assert!(error.contains(expected) && !error.contains("secret"), "{text}: {error}");
         }
     }
@@ -453,7 +419,8 @@ mod tests {
                 Some(Kind::Command(Program { name, arguments, env: plain_pairs(server, "env")?, cwd }))
             }
             (None, Some(_)) => {
-                Some(Kind::Remote(Remote { url: text("url")??, headers: plain_pairs(server, "headers")? }))
+                let (url, headers) = (text("url")??, plain_pairs(server, "headers")?);
+                Some(Kind::Remote(Remote { url, headers, certificates: Vec::new() }))
             }
             _ => None,
         }
@@ -490,6 +457,7 @@ mod tests {
                     found += 1;
                 }
                 Err(error) => {
+                    let error = error.to_string();
                     assert!(!error.contains("marked"), "seed {seed}: {error}");
                     assert!(is_damaged || expected.is_none(), "seed {seed}: {error}: {text}");
                     refused += 1;

@@ -125,6 +125,11 @@ impl Jwts {
         Ok(Some(Self { issuer, scope, audiences, keys }))
     }
 
+    /// The authorization server.
+    pub(super) fn issuer(&self) -> &str {
+        &self.issuer
+    }
+
     /// The user who sent a request (OA-Z-02, OA-Z-03).
     pub(super) fn authenticate(&self, head: &Parts) -> Result<Principal, Challenge> {
         // Clients learn the scope from the first challenge.

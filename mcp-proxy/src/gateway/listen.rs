@@ -8,7 +8,6 @@ use mcp_blocking::Listener;
 use mcp_proto::escape_text;
 use mcp_proto::server::Access;
 
-use crate::args::Args;
 use crate::args::serve::{Listen, ServeArgs};
 use crate::platform::{
     ListeningFile, LocalListening, inherited_local, inherited_tcp, listen_on_private_port, listen_on_unix_socket,
@@ -21,12 +20,11 @@ pub(super) struct Listening {
     pub(super) listener: Listener,
     /// The file by which clients find the socket, which is removed when this is dropped.
     pub(super) file: Option<ListeningFile>,
-    /// Which hosts and origins requests may have.
-    pub(super) access: Access,
-    place: Place,
+    pub(super) place: Place,
 }
 
-enum Place {
+/// Where it is listened.
+pub(super) enum Place {
     Tcp(SocketAddr),
     /// For programs of this machine, in words.
     Local(String),
@@ -38,69 +36,76 @@ impl Listening {
     /// # Errors
     ///
     /// A text for the user.
-    pub(super) fn open(args: &ServeArgs, has_tokens: bool) -> io::Result<Self> {
-        let opened = match &args.listen {
+    pub(super) fn open(args: &ServeArgs) -> io::Result<Self> {
+        match &args.listen {
             Listen::Tcp(address) => {
-                let bound = TcpListener::bind(address).and_then(|listener| Self::tcp(args, listener));
-                bound.map_err(|error| not_bound(address, &error))?
+                let bound = TcpListener::bind(address).and_then(Self::tcp);
+                bound.map_err(|error| not_bound(address, &error))
             }
-            Listen::Unix(path) => Self::at_file(args, path, listen_on_unix_socket)?,
-            Listen::Private(path) => Self::at_file(args, path, listen_on_private_port)?,
-            Listen::Stdin => Self::inherited(args).map_err(|error| not_bound("stdin", &error))?,
-        };
-        if let (Place::Tcp(address), false, false) = (&opened.place, has_tokens, args.allow_unauthenticated) {
-            if !address.ip().is_loopback() {
-                Args::exit_with_usage(&format!(
-                    "--listen {address}: other machines reach this address, and anyone who does could use the servers; \
-                     demand tokens with --token-env or --token-issuer, or allow that with --allow-unauthenticated"
-                ));
-            }
+            Listen::Unix(path) => Self::at_file(path, listen_on_unix_socket),
+            Listen::Private(path) => Self::at_file(path, listen_on_private_port),
+            Listen::Stdin => Self::inherited().map_err(|error| not_bound("stdin", &error)),
         }
-        Ok(opened)
     }
 
-    fn at_file(
-        args: &ServeArgs,
-        path: &Path,
-        listen: impl FnOnce(&Path) -> io::Result<LocalListening>,
-    ) -> io::Result<Self> {
-        let opened = listen(path).map_err(|error| not_bound(&path.to_string_lossy(), &error))?;
-        Ok(Self::local(args, opened))
+    fn at_file(path: &Path, listen: impl FnOnce(&Path) -> io::Result<LocalListening>) -> io::Result<Self> {
+        listen(path).map(Self::local).map_err(|error| not_bound(&path.to_string_lossy(), &error))
     }
 
     /// The listening socket that was passed as stdin, of TCP or of Unix.
-    fn inherited(args: &ServeArgs) -> io::Result<Self> {
+    fn inherited() -> io::Result<Self> {
         match inherited_tcp()? {
-            Some(listener) => Self::tcp(args, listener),
-            None => Ok(Self::local(args, inherited_local()?)),
+            Some(listener) => Self::tcp(listener),
+            None => Ok(Self::local(inherited_local()?)),
         }
     }
 
-    fn local(args: &ServeArgs, LocalListening { listener, file, place }: LocalListening) -> Self {
-        Self { listener, file, access: access(args, None), place: Place::Local(place) }
+    fn local(LocalListening { listener, file, place }: LocalListening) -> Self {
+        Self { listener, file, place: Place::Local(place) }
     }
 
-    fn tcp(args: &ServeArgs, listener: TcpListener) -> io::Result<Self> {
-        let address = listener.local_addr()?;
+    fn tcp(listener: TcpListener) -> io::Result<Self> {
+        let place = Place::Tcp(listener.local_addr()?);
+        Ok(Self { listener: listener.into(), file: None, place })
+    }
+}
+
+impl Place {
+    /// Checks that those who can connect may use the servers.
+    ///
+    /// # Errors
+    ///
+    /// A text for the user.
+    pub(super) fn check(&self, args: &ServeArgs, has_users: bool) -> Result<(), String> {
+        let Self::Tcp(address) = self else { return Ok(()) };
+        if !has_users && !args.allow_unauthenticated && !address.ip().is_loopback() {
+            return Err(format!(
+                "--listen {address}: other machines reach this address, and anyone who does could use the servers; \
+                 demand tokens with --token-env or --token-issuer, or allow that with --allow-unauthenticated"
+            ));
+        }
         if address.ip().is_unspecified() && args.allow_host.is_empty() && args.public_url.is_none() {
             log::warn!(
                 "only requests for localhost are served; name the host that clients use with --allow-host, since \
                  {address} is all addresses of this machine"
             );
         }
-        Ok(Self {
-            listener: listener.into(),
-            file: None,
-            access: access(args, Some(address.ip())),
-            place: Place::Tcp(address),
-        })
+        Ok(())
+    }
+
+    /// Which hosts and origins requests may have.
+    pub(super) fn access(&self, args: &ServeArgs) -> Access {
+        match self {
+            Self::Tcp(address) => access(args, Some(address.ip())),
+            Self::Local(_) => access(args, None),
+        }
     }
 
     /// Where a path is reached, for a person.
     pub(super) fn url(&self, path: &str) -> String {
-        match &self.place {
-            Place::Tcp(address) => format!("http://{address}{path}"),
-            Place::Local(socket) => format!("http://localhost{path} on {}", escape_text(socket, 200)),
+        match self {
+            Self::Tcp(address) => format!("http://{address}{path}"),
+            Self::Local(socket) => format!("http://localhost{path} on {}", escape_text(socket, 200)),
         }
     }
 }

@@ -32,8 +32,22 @@ pub(super) struct Metrics {
     registry: Registry,
     durations: Family<Operation, Histogram, fn() -> Histogram>,
     pauses: Family<OfServer, Counter>,
+    reloads: Reloads,
+    /// Whether there is a page for them.
+    is_shown: bool,
     /// The names of tools and prompts that are labels, with their servers.
     names: Mutex<BTreeSet<(String, String)>>,
+}
+
+/// How often the configuration was read again.
+#[derive(Debug, Clone, Default)]
+struct Reloads(Arc<Mutex<ReloadCounts>>);
+
+#[derive(Debug, Default)]
+struct ReloadCounts {
+    succeeded: u64,
+    failed: u64,
+    has_last_failed: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -51,8 +65,7 @@ struct OfServer {
 }
 
 impl Metrics {
-    /// `names` has the names of the servers, in their order.
-    pub(super) fn new(status: GatewayStatus, names: Vec<String>, audit: Option<Arc<Audit>>) -> Self {
+    pub(super) fn new(status: GatewayStatus, is_shown: bool, audit: Option<Arc<Audit>>) -> Self {
         let mut registry = Registry::default();
         let durations: Family<_, _, fn() -> Histogram> = Family::new_with_constructor(|| Histogram::new(BUCKETS));
         let pauses = Family::default();
@@ -73,8 +86,21 @@ impl Metrics {
             "When the gateway was started, in seconds since 1970",
             ConstGauge::new(started.as_secs_f64()),
         );
-        registry.register_collector(Box::new(Counts { status, names, audit }));
-        Self { registry, durations, pauses, names: Mutex::default() }
+        let reloads = Reloads::default();
+        registry.register_collector(Box::new(Counts { status, audit, reloads: reloads.clone() }));
+        Self { registry, durations, pauses, reloads, is_shown, names: Mutex::default() }
+    }
+
+    /// Whether there is a page for them.
+    pub(super) const fn is_shown(&self) -> bool {
+        self.is_shown
+    }
+
+    /// The configuration was read again.
+    pub(super) fn reloaded(&self, has_succeeded: bool) {
+        let mut reloads = self.reloads.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *(if has_succeeded { &mut reloads.succeeded } else { &mut reloads.failed }) += 1;
+        reloads.has_last_failed = !has_succeeded;
     }
 
     /// A request to this server has ended.
@@ -123,8 +149,8 @@ impl Metrics {
 /// The numbers that the gateway counts itself.
 struct Counts {
     status: GatewayStatus,
-    names: Vec<String>,
     audit: Option<Arc<Audit>>,
+    reloads: Reloads,
 }
 
 /// A value of each server, with its name and its description.
@@ -146,6 +172,12 @@ const COUNTERS: [Count; 6] = [
     ("mcp_proxy_sent_bytes", "Bytes of the bodies of responses", |server| server.bytes_sent),
 ];
 
+/// The name of a server, which its path contains.
+fn label(server: &ServerStatus) -> String {
+    let name = server.path.strip_suffix("/mcp").and_then(|path| path.strip_prefix('/'));
+    name.unwrap_or(&server.path).to_owned()
+}
+
 impl fmt::Debug for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Counts").finish_non_exhaustive()
@@ -154,28 +186,39 @@ impl fmt::Debug for Counts {
 
 impl Collector for Counts {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let servers: Vec<_> = self.status.servers().into_iter().zip(&self.names).collect();
+        let servers: Vec<_> = self.status.servers().into_iter().map(|server| (label(&server), server)).collect();
         for (name, help, value) in GAUGES {
             let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-            for (server, label) in &servers {
+            for (label, server) in &servers {
                 let value = i64::try_from(value(server)).unwrap_or(i64::MAX);
                 ConstGauge::new(value).encode(family.encode_family(&[("server", label.as_str())])?)?;
             }
         }
         for (name, help, value) in COUNTERS {
             let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-            for (server, label) in &servers {
+            for (label, server) in &servers {
                 ConstCounter::new(value(server)).encode(family.encode_family(&[("server", label.as_str())])?)?;
             }
         }
         let help = "HTTP requests that were answered with a status of 400 or above";
         let mut family = encoder.encode_descriptor("mcp_proxy_refusals", help, None, MetricType::Counter)?;
-        for (server, label) in &servers {
+        for (label, server) in &servers {
             for (status, count) in &server.refusals {
                 let labels = [("server", label.as_str()), ("status", status.as_str())];
                 ConstCounter::new(*count).encode(family.encode_family(&labels)?)?;
             }
         }
+        let reloads = self.reloads.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let help = "How often the configuration was read again, by whether it is in force since";
+        let mut family = encoder.encode_descriptor("mcp_proxy_config_reloads", help, None, MetricType::Counter)?;
+        for (outcome, count) in [("success", reloads.succeeded), ("failure", reloads.failed)] {
+            ConstCounter::new(count).encode(family.encode_family(&[("outcome", outcome)])?)?;
+        }
+        let help = "1 if the configuration that was read last is in force, 0 if it has a mistake";
+        let metric =
+            encoder.encode_descriptor("mcp_proxy_config_last_reload_successful", help, None, MetricType::Gauge)?;
+        ConstGauge::new(i64::from(!reloads.has_last_failed)).encode(metric)?;
+        drop(reloads);
         if let Some(audit) = &self.audit {
             let help = "Requests that could not be recorded in the file of --audit";
             let metric = encoder.encode_descriptor("mcp_proxy_audit_lost", help, None, MetricType::Counter)?;
@@ -218,7 +261,7 @@ pub(super) mod tests {
     }
 
     fn metrics() -> Metrics {
-        Metrics::new(GatewayStatus::default(), Vec::new(), None)
+        Metrics::new(GatewayStatus::default(), true, None)
     }
 
     /// The lines with the number of requests.

@@ -8,7 +8,7 @@ use crate::args::serve::{ServeArgs, Share};
 use crate::restrictions::Restrictions;
 
 /// The settings of one server.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct ServerSettings {
     /// What clients may use, in addition to the options.
     pub(super) restrictions: Vec<Restrictions>,
@@ -33,6 +33,12 @@ impl ServerSettings {
     /// Which sessions use one process.
     pub(super) fn share(&self, args: &ServeArgs) -> Share {
         self.share.unwrap_or(args.share)
+    }
+
+    /// Whether they differ at most in what clients may use.
+    pub(super) fn has_process_of(&self, other: &Self) -> bool {
+        let without = |settings: &Self| Self { restrictions: Vec::new(), ..settings.clone() };
+        without(self) == without(other)
     }
 
     /// What clients may use of the server.

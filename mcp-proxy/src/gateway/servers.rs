@@ -19,8 +19,8 @@ use mcp_proto::spec::Primitive;
 use mcp_proto::{Method, escape_text};
 
 use super::config_file;
+use super::observer::{is_caused_by_client, log_event};
 use super::server_settings::ServerSettings;
-use super::{is_caused_by_client, log_event};
 use crate::args::limits_of_messages;
 use crate::args::serve::{ServeArgs, Share};
 use crate::environment::expand;
@@ -28,7 +28,7 @@ use crate::secrets::{Secrets, shown_url};
 use crate::seed;
 
 /// A server and how it is started or reached.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Described {
     /// The part of its path; `None` for the only server, at `/mcp`.
     pub(super) name: Option<String>,
@@ -36,7 +36,7 @@ pub(super) struct Described {
     pub(super) settings: ServerSettings,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Processes of a program.
     Command(Program),
@@ -46,7 +46,7 @@ pub(super) enum Kind {
     All(Vec<Described>),
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Program {
     pub(super) name: OsString,
     pub(super) arguments: Vec<OsString>,
@@ -54,11 +54,13 @@ pub(super) struct Program {
     pub(super) cwd: Option<PathBuf>,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Remote {
     pub(super) url: String,
     /// Names and values.
     pub(super) headers: Vec<(String, String)>,
+    /// What the files with certificates contain, with which it is connected to.
+    pub(super) certificates: Vec<Vec<u8>>,
 }
 
 /// The servers of the command line and of the file that it names.
@@ -78,10 +80,9 @@ pub(super) fn all(args: &Arc<ServeArgs>, secrets: &mut Secrets) -> Result<Vec<De
         let kind = Kind::Command(Program::new(program, words.collect()));
         servers.push(Described { name: Some(named.name.clone()), kind, settings: ServerSettings::default() });
     }
-    if let Some(path) = &args.config {
-        let in_file = |error: String| format!("--config {}: {error}", path.display());
-        let text = std::fs::read_to_string(path).map_err(|error| in_file(error.to_string()))?;
-        servers.extend(config_file::servers(&text, secrets).map_err(in_file)?);
+    if let (Some(path), Some(text)) = (&args.config, &args.file) {
+        let in_file = |mistake| format!("--config {}: {mistake}", path.display());
+        servers.extend(config_file::servers(text, secrets).map_err(in_file)?);
     }
     let mut common = Vec::new();
     for (name, value) in &args.env {
@@ -124,8 +125,9 @@ impl Described {
                     Some(_) | None => Ok(()),
                 }
             }
-            Kind::Remote(Remote { url, headers }) => {
+            Kind::Remote(Remote { url, headers, certificates }) => {
                 let http = http(url, headers)?;
+                *certificates = args.network.certificates();
                 args.network.options(&http, secrets)?;
                 if !has_credentials(headers) && !args.no_auth {
                     args.sign_in.authorization(url, secrets)?;
@@ -134,6 +136,17 @@ impl Described {
             }
             Kind::All(_) => Ok(()),
         }
+    }
+
+    /// Whether its processes can go on as those of `other`, which may differ in what clients may use.
+    pub(super) fn has_process_of(&self, other: &Self) -> bool {
+        let is_kind_same = match (&self.kind, &other.kind) {
+            (Kind::All(own), Kind::All(others)) => {
+                own.len() == others.len() && own.iter().zip(others).all(|(own, other)| own.has_process_of(other))
+            }
+            (own, others) => own == others,
+        };
+        is_kind_same && self.name == other.name && self.settings.has_process_of(&other.settings)
     }
 
     /// How the processes of the server are started.
@@ -252,7 +265,7 @@ impl Remote {
         args: &Arc<ServeArgs>,
         settings: &ServerSettings,
     ) -> io::Result<impl Fn() -> io::Result<Proxy> + Send + Sync + 'static> {
-        let Self { url, headers } = self.clone();
+        let Self { url, headers, certificates: _ } = self.clone();
         let http = http(&url, &headers).map_err(io::Error::other)?;
         let is_signed_in = !has_credentials(&headers) && !args.no_auth;
         let (args, settings) = (Arc::clone(args), settings.clone());
@@ -471,7 +484,8 @@ mod tests {
         let args = Line::try_parse_from(words).unwrap().args;
         for (header, is_refused) in [("X-Key", true), ("Authorization", false)] {
             let headers = vec![(header.to_owned(), "some-key".to_owned())];
-            let kind = Kind::Remote(Remote { url: "https://mcp.example/".to_owned(), headers });
+            let kind =
+                Kind::Remote(Remote { url: "https://mcp.example/".to_owned(), headers, certificates: Vec::new() });
             let completed = Described { name: None, kind, settings: ServerSettings::default() }.complete(
                 &[],
                 &args,

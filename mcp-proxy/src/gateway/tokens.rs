@@ -1,13 +1,14 @@
-//! The bearer tokens of users, which the environment contains.
+//! The bearer tokens of users, which the environment and the file of `--config` contain.
 
 use http::header::AUTHORIZATION;
 use http::request::Parts;
 use mcp_proto::auth::Challenge;
+use mcp_proto::escape_text;
 use mcp_proto::server::Principal;
 use ring::hmac;
 
 use crate::args::serve::token_variable;
-use crate::environment::environment;
+use crate::environment::{environment, expand};
 use crate::secrets::Secrets;
 
 /// Tokens and their users.
@@ -18,33 +19,48 @@ pub(super) struct Tokens {
 }
 
 impl Tokens {
-    /// Reads the tokens from the environment; each option is `VAR` or `USER=VAR`.
+    /// Reads the tokens from the environment, where each option is `VAR` or `USER=VAR`, and those of the file with their users.
     ///
     /// # Errors
     ///
     /// A text for the user.
-    pub(super) fn new(options: &[String], secrets: &mut Secrets) -> Result<Self, String> {
+    pub(super) fn new(options: &[String], in_file: &[(String, String)], secrets: &mut Secrets) -> Result<Self, String> {
         let mut random = [0; 32];
         getrandom::fill(&mut random).map_err(|error| format!("the system has no random bytes: {error}"))?;
         let mut tokens = Self { key: hmac::Key::new(hmac::HMAC_SHA256, &random), tags: Vec::new() };
         for option in options {
             let (user, variable) = token_variable(option);
             let token = environment(variable).map_err(|error| format!("--token-env: {error}"))?;
-            if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
-                return Err(format!(
-                    "--token-env: the environment variable {variable} is empty, or has characters that no token may have"
-                ));
-            }
-            if user.is_empty() {
-                return Err("--token-env: a user has no name".to_owned());
-            }
-            if tokens.user(&token).is_some() {
-                return Err(format!("--token-env: the environment variable {variable} has the token of another user"));
-            }
-            secrets.add(format!("the environment variable {variable}"), &token);
-            tokens.tags.push((hmac::sign(&tokens.key, token.as_bytes()), Principal::new(user)));
+            let source = format!("the environment variable {variable}");
+            tokens.add(user, &token, &source).map_err(|error| format!("--token-env: {error}"))?;
+            secrets.add(source, &token);
+        }
+        for (user, text) in in_file {
+            let shown = format!("serve.tokens.{}", escape_text(user, 80));
+            let token = expand(text, secrets).map_err(|error| format!("--config: {shown}: {error}"))?;
+            tokens.add(user, &token, &shown).map_err(|error| format!("--config: {error}"))?;
+            secrets.add(shown, &token);
         }
         Ok(tokens)
+    }
+
+    fn add(&mut self, user: &str, token: &str, source: &str) -> Result<(), String> {
+        if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(format!("{source} is empty, or has characters that no token may have"));
+        }
+        if user.is_empty() {
+            return Err("a user has no name".to_owned());
+        }
+        if self.user(token).is_some() {
+            return Err(format!("{source} has the token of another user"));
+        }
+        self.tags.push((hmac::sign(&self.key, token.as_bytes()), Principal::new(user)));
+        Ok(())
+    }
+
+    /// Whether a user has a token.
+    pub(super) fn has_user(&self, user: &Principal) -> bool {
+        self.tags.iter().any(|(_, own)| own == user)
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -92,7 +108,7 @@ mod tests {
         // The environment of this process cannot be changed, but `cargo test` sets these variables.
         let (own, other) = ("CARGO_PKG_NAME", "CARGO_PKG_VERSION");
         let token = std::env::var(own).unwrap();
-        let tokens = Tokens::new(&[format!("ada={own}"), other.to_owned()], &mut secrets).unwrap();
+        let tokens = Tokens::new(&[format!("ada={own}"), other.to_owned()], &[], &mut secrets).unwrap();
         let asked = |values: &[&str]| {
             let mut head = Request::new(()).into_parts().0;
             for value in values {
@@ -121,7 +137,7 @@ mod tests {
             (vec![format!("={own}")], "a user has no name"),
             (vec![own.to_owned(), format!("eve={own}")], "has the token of another user"),
         ] {
-            let refused = Tokens::new(&options, &mut secrets).err().unwrap();
+            let refused = Tokens::new(&options, &[], &mut secrets).err().unwrap();
             assert!(refused.contains(error), "{refused}");
         }
         assert!(!secrets.leave_out(&bearer).contains(&token));

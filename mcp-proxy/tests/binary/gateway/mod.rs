@@ -14,6 +14,8 @@ mod kinds;
 mod names;
 #[cfg(unix)]
 mod operator;
+#[cfg(unix)]
+mod reload;
 mod serving;
 mod sessions;
 #[cfg(unix)]
