@@ -13,12 +13,14 @@
 //! | `jwt` | the tokens of an authorization server |
 //! | `key_file` | the file with the keys of an authorization server |
 //! | `observer` | logs the events of a server, and records messages |
+//! | `event_log` | the lines of the log for events of the machines |
 //! | `audit` | the file of `--audit` |
 //! | `metrics` | the numbers of `--metrics` |
 //! | `pages` | the pages of `--health` and `--metrics` |
 
 mod audit;
 mod config_file;
+mod event_log;
 mod jwt;
 mod key_file;
 mod listen;

@@ -130,7 +130,7 @@ impl seeded::Simulation for Gateways {
         let mut simulation = Simulation::new(&run);
         for step in (0..STEPS).filter(|step| run.has(*step)).collect::<Vec<_>>() {
             simulation.random = run.random(step);
-            let what = simulation.random.below(46);
+            let what = simulation.random.below(47);
             run.note(|| format!("{:?} {what}", simulation.gateway.now));
             simulation.step(what, &mut run);
             simulation.check();
@@ -337,7 +337,7 @@ impl Simulation {
             14 | 15 => self.stream(run),
             16 => self.delete(run),
             17 => self.refused(run),
-            18 | 19 => self.answer_question(),
+            18 | 19 | 29 => self.answer_question(),
             20 | 21 => {
                 let time = self.random.time(STEP);
                 self.gateway.pass(time);
@@ -345,7 +345,7 @@ impl Simulation {
             22 => self.exit(run),
             23 | 24 | 28 => self.act_late(),
             25 | 26 => self.call_again(),
-            27 => self.reload(run),
+            27 if self.random.one_in(2) => self.reload(run),
             _ => self.act(),
         }
         self.report_stopped(3);

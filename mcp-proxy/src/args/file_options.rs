@@ -140,6 +140,7 @@ fn check(command: &Command, words: &[String], node: &Node<'_>) -> Result<(), Mis
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
+    use serde_json::{Value, json};
 
     use super::*;
     use crate::args::Args;
@@ -196,6 +197,91 @@ mod tests {
             let error = words_for(options).unwrap_err();
             assert!(error.starts_with(expected) && !error.contains("marked"), "{options}: {error}");
         }
+    }
+
+    /// What the schema states of the rest of the file.
+    const FILE: &str = r##"{
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Configuration of mcp-proxy serve",
+        "type": "object",
+        "properties": {
+            "$schema": { "type": "string" },
+            "mcpServers": { "$ref": "#/$defs/servers" },
+            "servers": { "$ref": "#/$defs/servers" }
+        },
+        "$defs": {
+            "servers": { "type": "object", "propertyNames": { "pattern": "^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$" }, "additionalProperties": { "$ref": "#/$defs/server" } },
+            "server": {
+                "type": "object",
+                "oneOf": [{ "required": ["command"] }, { "required": ["url"] }],
+                "properties": {
+                    "command": { "type": "string", "minLength": 1, "description": "The program of a server over stdio" },
+                    "args": { "type": "array", "items": { "type": "string" } },
+                    "env": { "$ref": "#/$defs/texts", "description": "Added to the environment of the gateway" },
+                    "cwd": { "type": "string" },
+                    "url": { "type": "string", "description": "The URL of a remote server" },
+                    "headers": { "$ref": "#/$defs/texts" },
+                    "type": { "description": "Not needed" },
+                    "alwaysAllow": { "description": "Not needed" },
+                    "disabled": { "type": "boolean", "description": "Leaves the server out" },
+                    "disabledTools": { "$ref": "#/$defs/patterns", "description": "Tools that are hidden, and whose calls are refused" },
+                    "tools": { "$ref": "#/$defs/lists" },
+                    "prompts": { "$ref": "#/$defs/lists" },
+                    "resources": { "$ref": "#/$defs/lists" },
+                    "timeout": { "$ref": "#/$defs/seconds", "description": "Instead of requestTimeout" },
+                    "startTimeout": { "$ref": "#/$defs/seconds" },
+                    "share": { "enum": ["session", "principal", "all"] },
+                    "prefix": { "type": ["string", "boolean"], "description": "What its names begin with at /mcp, instead of its name" }
+                }
+            },
+            "texts": { "type": "object", "additionalProperties": { "type": "string" } },
+            "patterns": { "type": "array", "items": { "type": "string", "minLength": 1 } },
+            "lists": { "type": "object", "additionalProperties": false, "properties": { "allow": { "$ref": "#/$defs/patterns", "minItems": 1 }, "deny": { "$ref": "#/$defs/patterns" } } },
+            "seconds": { "type": "number", "exclusiveMinimum": 0, "maximum": 604800 }
+        }
+    }"##;
+
+    /// The schema of a field.
+    fn schema_of(arg: &Arg) -> Value {
+        let may_lack_value = arg.get_num_args().is_some_and(|number| number.min_values() == 0);
+        let values: Vec<_> = arg.get_possible_values().iter().map(|value| value.get_name().to_owned()).collect();
+        let mut schema = if matches!(arg.get_action(), ArgAction::SetTrue) {
+            json!({ "type": "boolean" })
+        } else if matches!(arg.get_action(), ArgAction::Append) {
+            let own = if arg.get_long() == Some("env") { "object" } else { "boolean" };
+            let is_more = may_lack_value || own == "object";
+            let kinds = if is_more { json!(["array", own]) } else { json!("array") };
+            json!({ "type": kinds, "items": { "type": "string" } })
+        } else if !values.is_empty() {
+            json!({ "enum": values })
+        } else if may_lack_value {
+            json!({ "type": ["string", "boolean"] })
+        } else {
+            json!({ "type": ["string", "number"] })
+        };
+        let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+        schema["description"] = help.into();
+        schema
+    }
+
+    /// `ACCEPT_TRANSCRIPTS=1` writes it.
+    #[test]
+    fn the_published_schema_has_each_option() {
+        let mut schema: Value = serde_json::from_str(FILE).unwrap();
+        let command = serve();
+        let mut options: serde_json::Map<_, _> = fields(&command).map(|(name, arg)| (name, schema_of(arg))).collect();
+        options.insert(TOKENS.to_owned(), json!({ "$ref": "#/$defs/texts", "description": "The token of each user" }));
+        schema["properties"][OPTIONS] =
+            json!({ "type": "object", "additionalProperties": false, "properties": options });
+        let text = serde_json::to_string_pretty(&schema).unwrap() + "\n";
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/config.schema.json");
+        if std::env::var_os("ACCEPT_TRANSCRIPTS").is_some() {
+            std::fs::write(&path, &text).unwrap();
+        }
+        assert!(
+            std::fs::read_to_string(&path).is_ok_and(|published| published == text),
+            "ACCEPT_TRANSCRIPTS=1 writes it"
+        );
     }
 
     /// The names are in a file that people keep, so that they must not change by accident.

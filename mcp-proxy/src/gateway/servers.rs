@@ -19,7 +19,7 @@ use mcp_proto::spec::Primitive;
 use mcp_proto::{Method, escape_text};
 
 use super::config_file;
-use super::observer::{is_caused_by_client, log_event};
+use super::event_log::{is_caused_by_client, log_event};
 use super::server_settings::ServerSettings;
 use crate::args::limits_of_messages;
 use crate::args::serve::{ServeArgs, Share};
