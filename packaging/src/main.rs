@@ -10,7 +10,9 @@ use std::{fs, iter};
 use clap::{CommandFactory, ValueEnum};
 use clap_complete::Shell;
 use clap_mangen::Man;
-use proxy::{args, environment, hub, logging, pin_file, platform, private_file, restrictions, secrets, sign_in};
+use proxy::{
+    args, environment, hub, json_file, logging, pin_file, platform, private_file, restrictions, secrets, sign_in,
+};
 
 /// The command line of the binary, from its own source.
 #[path = "../../mcp-proxy/src"]
@@ -19,6 +21,7 @@ mod proxy {
     pub(crate) mod args;
     pub(crate) mod environment;
     pub(crate) mod hub;
+    pub(crate) mod json_file;
     pub(crate) mod logging;
     pub(crate) mod pin_file;
     pub(crate) mod platform;
