@@ -124,7 +124,7 @@ fn what_did_not_change_keeps_its_processes_and_sessions() {
     // A second file is compared with the first one.
     gateway.reload(file("after", "added"));
     assert_eq!(same.pid(), pid);
-    assert!(gateway.log().contains("servers: 4, of which keep their processes: 4"), "{}", gateway.log());
+    wait_until(|| gateway.log().contains("servers: 4, of which keep their processes: 4"));
 }
 
 #[test]
@@ -234,8 +234,11 @@ fn a_file_with_a_mistake_leaves_the_earlier_one_in_force() {
         gateway.write(text);
         gateway.hang_up();
         gateway.wait_for_reload("failure", number as u64 + 1);
-        let log = gateway.log();
-        let line = log.lines().rfind(|line| line.contains("the configuration was not changed")).unwrap();
+        // The log is written by a thread of its own.
+        let lines =
+            || gateway.log().lines().filter(|line| line.contains("was not changed")).map(str::to_owned).collect();
+        wait_until(|| Vec::<String>::len(&lines()) > number);
+        let line = &lines()[number];
         assert!(line.contains(mistake) && !line.contains("marked") && !line.contains("4711"), "{line}");
         assert_eq!(session.pid(), pid);
     }
@@ -267,7 +270,7 @@ fn options_of_the_start_need_another_start_and_others_replace_the_servers() {
     assert!(!gateway.log().contains("listen of the file"), "the command line states where to listen");
     assert_eq!(session.pid(), pid);
     gateway.reload(file(json!({ "maxConnections": 100 })));
-    assert!(gateway.log().contains("the option max-connections of the file takes effect when"), "{}", gateway.log());
+    wait_until(|| gateway.log().contains("the option max-connections of the file takes effect when"));
     assert_eq!(session.pid(), pid);
     gateway.reload(file(json!({ "env": { "SETTING": "later" } })));
     wait_until(|| session.send(&request("8", "x", "{}")).code() == 404);
