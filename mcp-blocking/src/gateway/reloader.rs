@@ -304,7 +304,8 @@ impl Running {
         });
         serving.status.replace(later.iter().map(|server| Arc::clone(&server.counters)).collect());
         // Requests whose credentials were checked by the earlier configuration are passed in before what follows.
-        while Arc::strong_count(&before) > 1 && !serving.stopper.is_urgent() {
+        let is_stopping = serving.stopper.is_stopping();
+        while Arc::strong_count(&before) > 1 && !is_stopping.load(Ordering::Acquire) {
             thread::sleep(CHECK_INTERVAL);
         }
         drop(before);

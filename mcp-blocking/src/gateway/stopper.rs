@@ -27,7 +27,7 @@ struct Shared {
 struct Drivers {
     inboxes: BTreeMap<u64, Arc<dyn Inbox<Ending>>>,
     next: u64,
-    /// How they were told to end.
+    /// How they end; `None` while the gateway runs.
     ending: Option<Ending>,
 }
 
@@ -48,7 +48,7 @@ struct Processes {
     is_final: bool,
 }
 
-/// The thread of a server that is told when the gateway ends, until this is dropped.
+/// The thread of a server that receives the end of the gateway, until this is dropped.
 pub(super) struct RegisteredDriver {
     stopper: GatewayStopper,
     key: u64,
@@ -64,7 +64,7 @@ pub(super) struct Registered {
 pub(super) struct StopOnPanic(pub(super) GatewayStopper);
 
 impl GatewayStopper {
-    /// Registers the thread of a server. It is told at once if the gateway ends already.
+    /// Registers the thread of a server. It receives the end at once if the gateway is ending already.
     pub(super) fn add(&self, inbox: impl Inbox<Ending> + 'static) -> RegisteredDriver {
         let inbox: Arc<dyn Inbox<Ending>> = Arc::new(inbox);
         let mut drivers = self.drivers();

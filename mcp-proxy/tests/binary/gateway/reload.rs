@@ -1,4 +1,5 @@
-//! The configuration of a running gateway is changed: what did not change goes on, and nobody gets what neither file gives.
+//! The configuration of a running gateway changes: servers that are the same in both files keep their sessions, and no request is
+//! answered that neither file allows.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
