@@ -4,4 +4,5 @@
 
 mod ended_servers;
 mod library;
+mod reloading;
 mod starting;

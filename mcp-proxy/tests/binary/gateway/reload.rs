@@ -196,14 +196,14 @@ fn filters_and_tokens_change_for_the_next_request_and_open_streams_of_a_withdraw
             stream.until(|answer| answer.code() == 200);
             stream
         };
-        let (mut of_ada, mut of_bob) = (stream(&ada, "token-of-ada"), stream(&bob, "token-of-bob"));
+        let (mut of_ada, of_bob) = (stream(&ada, "token-of-ada"), stream(&bob, "token-of-bob"));
         gateway.reload(file("o*", &["ada", "carol"]));
         assert!(!is_allowed("one") && is_allowed("two"), "{path}");
         assert_eq!(member(&called(&ada, "6", &named("two")), "pid"), process, "the process and the session are kept");
         of_ada.until(|answer| answer.text().contains("notifications/tools/list_changed"));
         assert!(!ada.send(&request("7", "tools/list", "{}")).text().contains(&named("one")));
         assert_eq!(bob.send(&request("7", "tools/list", "{}")).code(), 401);
-        of_bob.rest();
+        wait_until(|| of_bob.is_closed());
         let carol = gateway.serving.open(Asks { path, token: Some("token-of-carol") }).unwrap();
         assert!(called(&carol, "5", &named("two")).contains("pid"));
         assert!(!of_ada.is_closed());
