@@ -46,7 +46,7 @@ fn users(
     let checked = Arc::clone(checked);
     move |head| {
         let user = head.headers.get("user").and_then(|user| user.to_str().ok()).unwrap_or_default();
-        let found = known.iter().find(|known| **known == user).map(|user| Principal::new(*user));
+        let found = known.iter().find(|known| **known == user).map(|user| Principal::new(user));
         checked.fetch_add(1, Ordering::AcqRel);
         found.ok_or_else(Challenge::bearer)
     }
