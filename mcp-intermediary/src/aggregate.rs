@@ -93,7 +93,7 @@ use lists::Lists;
 use mcp_proto::client::CloseReason;
 use mcp_proto::machine::{Deadlines, Outbox};
 use mcp_proto::server::Server;
-use mcp_proto::spec::LoggingLevel;
+use mcp_proto::spec::{List, LoggingLevel};
 use mcp_proto::{Instant, Limits, Load, Output, ProcessEnd, StartFailure, Stdio, UsageError, server};
 use member::{Member, MemberState};
 use names::Names;
@@ -330,7 +330,10 @@ impl Aggregate {
         if let Some(member) = self.members.get_mut(&server) {
             member.set_filter(filter, now);
             self.active.insert(server);
-            self.announce(server, now);
+            // What is kept of its lists has passed the earlier filter.
+            for list in List::ALL {
+                self.on_list_changed(server, *list, now);
+            }
         }
         self.settle(now);
     }

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use mcp_proto::spec::CacheScope;
+use mcp_intermediary::relay::{Filter, Rule};
+use mcp_proto::spec::{CacheScope, Primitive};
 use mcp_proto::{Method, ProtocolVersion};
 use serde_json::Value;
 use tests::aggregate::{AggregateHarness, Offer};
@@ -99,6 +100,24 @@ fn md_k_03_a_change_ends_the_time_of_the_lists_that_it_concerns() {
         harness.outcome(request).expect("an outcome").expect("a list");
         take_lists(&mut harness, list);
         assert_eq!(ask(&mut harness), [false, true], "{list}: it was requested before");
+    }
+}
+
+#[test]
+fn a_filter_that_was_changed_applies_to_lists_that_are_kept() {
+    let mut harness = two([60, 60], CacheScope::Public, false);
+    let listed = |harness: &mut AggregateHarness| {
+        let list = harness.ask("tools/list", "{}").expect("a list");
+        ["a__x", "a__y", "b__x"].map(|name| list.contains(&format!("\"{name}\"")))
+    };
+    assert_eq!(listed(&mut harness), [true; 3]);
+    for (denied, expected) in [("x", [false, true, true]), ("y", [true, false, true])] {
+        let mut filter = Filter::new();
+        filter.add(Rule::deny(Primitive::Tool, denied).expect("a pattern"));
+        let server = harness.aggregate.server_named("a").expect("a server");
+        harness.aggregate.set_filter(server, filter, harness.now);
+        harness.settle();
+        assert_eq!(listed(&mut harness), expected, "without {denied}");
     }
 }
 

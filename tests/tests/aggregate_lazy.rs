@@ -183,6 +183,23 @@ fn a_search_follows_the_lists_of_servers() {
 }
 
 #[test]
+fn a_search_follows_the_filters_of_servers() {
+    for (client, versions) in ERAS {
+        let mut harness = two(client, versions, &[]);
+        let before = found(&mut harness, "mail");
+        assert!(before.iter().all(|name| name.starts_with("b__")) && !before.is_empty(), "{before:?}");
+        let mut filter = Filter::new();
+        filter.add(Rule::deny(Primitive::Tool, "*").expect("a pattern"));
+        let server = harness.aggregate.server_named("b").expect("a server");
+        for (filter, expected) in [(filter, Vec::new()), (Filter::new(), before.clone())] {
+            harness.aggregate.set_filter(server, filter, harness.now);
+            harness.settle();
+            assert_eq!(found(&mut harness, "mail"), expected, "{client:?} {versions:?}");
+        }
+    }
+}
+
+#[test]
 fn a_search_waits_once_for_a_server_that_hangs() {
     for (client, versions) in ERAS {
         let mut harness = two(client, versions, &[]);
