@@ -84,19 +84,19 @@ pub(crate) fn run(args: &Arc<ServeArgs>, log: &Log) -> io::Result<bool> {
     let metrics = Arc::new(Metrics::new(status.clone(), args.metrics.is_some(), audit.clone()));
     let setup = Arc::new(Setup { log: log.clone(), place, audit, record, metrics, status });
     let gateway = setup.gateway(gateway, &plan, &BTreeSet::new()).unwrap_or_else(|message| or_exit(message));
-    plan.warn();
-    // So that warnings are printed before.
-    log.flush();
-    announce(&setup.place, &plan)?;
-
     let drain = args.drain_timeout;
-    let (reload, request) = Reload::new(plan, Arc::clone(&setup), gateway.reloader());
-    reload.spawn()?;
     // Requests in progress are answered, then the processes are stopped.
     let (stop, kill) = (gateway.stopper(), gateway.stopper());
     let within = drain.saturating_add(END_TIMEOUT);
-    let on_hangup = reloading(setup, request);
+    let (request, requests) = ReloadRequest::new();
+    let on_hangup = reloading(Arc::clone(&setup), request);
     let signals = Signals::stop(within, move || stop.shutdown(drain), move || kill.kill(), on_hangup)?;
+    plan.warn();
+    // So that warnings are printed before.
+    log.flush();
+    // Who reads this may send signals.
+    announce(&setup.place, &plan)?;
+    Reload::new(plan, setup, gateway.reloader(), requests).spawn()?;
     let outcome = gateway.serve(listener);
     drop(file);
     signals.exit_after(2);

@@ -54,6 +54,12 @@ const AT_ONCE: [&str; 14] = [
 pub(super) struct ReloadRequest(SyncSender<()>);
 
 impl ReloadRequest {
+    /// The means to ask for a reload, and what receives that.
+    pub(super) fn new() -> (Self, Receiver<()>) {
+        let (sender, requests) = sync_channel(1);
+        (Self(sender), requests)
+    }
+
     pub(super) fn send(&self) {
         // If one is waiting already, that one reads the file later.
         let _ = self.0.try_send(());
@@ -69,10 +75,9 @@ pub(super) struct Reload {
 }
 
 impl Reload {
-    /// A reload that follows this plan, and the means to ask for it.
-    pub(super) fn new(plan: Plan, setup: Arc<Setup>, reloader: GatewayReloader) -> (Self, ReloadRequest) {
-        let (sender, requests) = sync_channel(1);
-        (Self { plan, setup, reloader, requests }, ReloadRequest(sender))
+    /// Changes a gateway that serves this plan, as it is asked for.
+    pub(super) const fn new(plan: Plan, setup: Arc<Setup>, reloader: GatewayReloader, requests: Receiver<()>) -> Self {
+        Self { plan, setup, reloader, requests }
     }
 
     /// Waits for requests on a thread of its own.
