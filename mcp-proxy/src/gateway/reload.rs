@@ -55,9 +55,9 @@ pub(super) struct ReloadRequest(SyncSender<()>);
 
 impl ReloadRequest {
     /// The means to ask for a reload, and what receives that.
-    pub(super) fn new() -> (Self, Receiver<()>) {
-        let (sender, requests) = sync_channel(1);
-        (Self(sender), requests)
+    pub(super) fn new() -> (Self, ReloadRequests) {
+        let (sender, asked) = sync_channel(1);
+        (Self(sender.clone()), ReloadRequests { asked, _own: sender })
     }
 
     pub(super) fn send(&self) {
@@ -66,17 +66,43 @@ impl ReloadRequest {
     }
 }
 
+/// Receives what asks for a reload.
+pub(super) struct ReloadRequests {
+    asked: Receiver<()>,
+    /// Where no signal asks for a reload, a watched file may still change.
+    _own: SyncSender<()>,
+}
+
+impl ReloadRequests {
+    /// Waits for a request. With a watched file, it also returns after a while; whether a reload is due.
+    fn wait(&self, watched: Option<&mut Watched>) -> bool {
+        match watched {
+            None => self.asked.recv().is_ok(),
+            Some(watched) => match self.asked.recv_timeout(WATCH_INTERVAL) {
+                Ok(()) => true,
+                Err(RecvTimeoutError::Timeout) => watched.has_changed(),
+                Err(RecvTimeoutError::Disconnected) => false,
+            },
+        }
+    }
+}
+
 /// What changes the configuration.
 pub(super) struct Reload {
     plan: Plan,
     setup: Arc<Setup>,
     reloader: GatewayReloader,
-    requests: Receiver<()>,
+    requests: ReloadRequests,
 }
 
 impl Reload {
     /// Changes a gateway that serves this plan, as it is asked for.
-    pub(super) const fn new(plan: Plan, setup: Arc<Setup>, reloader: GatewayReloader, requests: Receiver<()>) -> Self {
+    pub(super) const fn new(
+        plan: Plan,
+        setup: Arc<Setup>,
+        reloader: GatewayReloader,
+        requests: ReloadRequests,
+    ) -> Self {
         Self { plan, setup, reloader, requests }
     }
 
@@ -93,18 +119,8 @@ impl Reload {
         self.reloader.wait_until_running();
         let mut watched = Watched::new(&self.plan.args);
         loop {
-            let is_due = match &mut watched {
-                None => self.requests.recv().is_ok().then_some(true),
-                Some(watched) => match self.requests.recv_timeout(WATCH_INTERVAL) {
-                    Ok(()) => Some(true),
-                    Err(RecvTimeoutError::Timeout) => Some(watched.has_changed()),
-                    Err(RecvTimeoutError::Disconnected) => None,
-                },
-            };
-            match is_due {
-                Some(true) => self.reload(),
-                Some(false) => {}
-                None => return,
+            if self.requests.wait(watched.as_mut()) {
+                self.reload();
             }
         }
     }
@@ -232,6 +248,18 @@ mod tests {
         let later = words(&["--listen=b", "--health", "--allow-host=y", "--share=all"]);
         let merged = with_start_of(&earlier, &later);
         assert_eq!(merged, words(&["--listen=a", "--allow-host=y", "--share=all"]));
+    }
+
+    /// As on Windows, and at a terminal.
+    #[test]
+    fn a_file_is_watched_where_no_signal_asks_for_a_reload() {
+        let path = std::env::temp_dir().join(format!("mcp-proxy-unasked-{}", std::process::id()));
+        std::fs::write(&path, "b").unwrap();
+        let mut watched = Watched { path: path.clone(), used: Some("a".into()), seen: Some("b".into()) };
+        let (request, requests) = ReloadRequest::new();
+        drop(request);
+        assert!(requests.wait(Some(&mut watched)) && !requests.wait(Some(&mut watched)));
+        std::fs::remove_file(path).unwrap();
     }
 
     #[test]
