@@ -605,7 +605,7 @@ fn oa_g_07_initialize_is_answered_while_a_person_signs_in() {
 
     // What the server has stated then is the answer later.
     servers.issued(|issued| (issued.access_tokens.clear(), issued.refresh_tokens.clear()));
-    let mut proxy = start(&["--request-timeout", "1"]);
+    let mut proxy = start(&["--request-timeout", "3"]);
     let shown = desk.wait_for_browser(2);
     is_answered(&proxy);
     proxy.write(INITIALIZED);
