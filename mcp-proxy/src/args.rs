@@ -3,12 +3,14 @@
 //! | file | what it does |
 //! |---|---|
 //! | `check_options` | whether the server is checked, and how |
-//! | `file_options` | options of `serve` in the file of `--config` |
+//! | `file_options` | options in the file of `--config` |
+//! | `help` | what the help and the man pages state besides the options, and which options they leave out |
 //! | `others` | options of other programs, and what does the same |
 //! | `serve` | the command line of `mcp-proxy serve` |
 
 mod check_options;
 pub(crate) mod file_options;
+pub(crate) mod help;
 mod others;
 pub(crate) mod serve;
 
@@ -38,6 +40,8 @@ use crate::restrictions::Restrictions;
 use crate::secrets::{Secrets, shown_url};
 use crate::sign_in::options::{HEADING, SignInOptions};
 
+/// The object of the file of `--config` with the options of a proxy.
+pub(crate) const OPTIONS: &str = "proxy";
 /// The heading in the help for options that do not apply to a server over stdio.
 const HTTP: &str = "HTTP options";
 
@@ -57,7 +61,9 @@ const HTTP: &str = "HTTP options";
     subcommand_negates_reqs = true,
     // The same options of the subcommands conflict with nothing.
     mut_group("Network", |group| group.conflicts_with("server")),
-    mut_group("SignInOptions", |group| group.conflicts_with("server"))
+    mut_group("SignInOptions", |group| group.conflicts_with("server")),
+    mut_args(help::without_rare),
+    after_long_help = help::text(help::PROXY)
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -70,6 +76,10 @@ pub(crate) struct Args {
     /// The command of a server over stdio, and its arguments
     #[arg(last = true, value_name = "COMMAND")]
     server: Vec<OsString>,
+
+    /// Takes further options from the object `proxy` of this file, such as `requestTimeout` for `--request-timeout`
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
 
     #[command(flatten)]
     shared: SharedOptions,
@@ -149,10 +159,12 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Serves clients over HTTP by processes of servers over stdio, or by remote servers
+    #[command(mut_args(help::without_rare), after_long_help = help::text(help::SERVE))]
     Serve(Box<ServeArgs>),
     /// Shows a whole dialogue between an editor, this proxy and a small server
     Demo,
     /// Signs in to a server, and stores its tokens for all proxies
+    #[command(after_long_help = help::text(help::ACCOUNT))]
     Login {
         /// Takes over the tokens that mcp-remote has stored, and leaves its files as they are
         #[arg(long)]
@@ -162,8 +174,10 @@ pub(crate) enum Command {
         account: Account,
     },
     /// Removes the stored tokens of a server
+    #[command(mut_args(help::of_account), after_long_help = help::text(help::ACCOUNT))]
     Logout(Account),
     /// Prints with whose tokens a server is used
+    #[command(mut_args(help::of_account), after_long_help = help::text(help::ACCOUNT))]
     Whoami(Account),
 }
 
@@ -440,7 +454,7 @@ impl Args {
     /// invalid.
     pub(crate) fn of_process() -> Self {
         let words: Vec<_> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
-        let file = ServedFile::of_line(&words, &|words| words).unwrap_or_else(|error| Self::exit_with_usage(&error));
+        let file = OptionFile::of_line(&words, &|words| words).unwrap_or_else(|error| Self::exit_with_usage(&error));
         Self::of_words(&words, file).unwrap_or_else(|error| error.exit())
     }
 
@@ -453,7 +467,7 @@ impl Args {
         words: &[String],
         change: &dyn Fn(Vec<String>) -> Vec<String>,
     ) -> Result<ServeArgs, String> {
-        let file = ServedFile::of_line(words, change)?;
+        let file = OptionFile::of_line(words, change)?;
         let args = Self::of_words(words, file).map_err(|error| {
             // The rest is the usage.
             let text = error.to_string();
@@ -466,10 +480,12 @@ impl Args {
         }
     }
 
-    fn of_words(words: &[String], file: Option<ServedFile>) -> Result<Self, clap::Error> {
-        let options = file.as_ref().map(|file| file.words.clone()).unwrap_or_default();
+    fn of_words(words: &[String], file: Option<OptionFile>) -> Result<Self, clap::Error> {
         let mut all = words.to_vec();
-        all.splice(2.min(all.len())..2.min(all.len()), options);
+        if let Some(file) = &file {
+            let place = file.place.min(all.len());
+            all.splice(place..place, file.words.iter().cloned());
+        }
         let mut args = Self::try_parse_words(&all)?;
         if let Some(Command::Serve(serve)) = &mut args.command {
             serve.line = words.to_vec();
@@ -491,15 +507,17 @@ impl Args {
     }
 }
 
-/// The file of `--config` of `serve`, which may have further options.
-struct ServedFile {
+/// The file of `--config`, which may have further options.
+struct OptionFile {
     text: String,
+    /// How many words of the command line its options follow.
+    place: usize,
     /// The options of the file, as words of the command line.
     words: Vec<String>,
     tokens: Vec<(String, String)>,
 }
 
-impl ServedFile {
+impl OptionFile {
     /// Reads the file that the command line with these words names, if there is one. `change` may change the words for its
     /// options.
     ///
@@ -510,9 +528,13 @@ impl ServedFile {
         let mut command = Args::command().ignore_errors(true);
         command.build();
         let matches = command.clone().try_get_matches_from(words).ok();
-        let matches = matches.as_ref().and_then(|matches| matches.subcommand_matches("serve"));
-        let path = matches.and_then(|matches| matches.get_one::<PathBuf>("config"));
-        let (Some(matches), Some(path)) = (matches, path) else { return Ok(None) };
+        let Some(matches) = matches.as_ref() else { return Ok(None) };
+        let (options, matches, place) = match matches.subcommand() {
+            Some((name, matches)) if name == serve::OPTIONS => (name, matches, 2),
+            Some(_) => return Ok(None),
+            None => (OPTIONS, matches, 1),
+        };
+        let Some(path) = matches.get_one::<PathBuf>("config") else { return Ok(None) };
         let in_file = |error: String| format!("--config {}: {error}", path.display());
         let text = std::fs::read_to_string(path).map_err(|error| in_file(error.to_string()))?;
         let command = subcommand(words.get(1));
@@ -520,9 +542,9 @@ impl ServedFile {
             let arg = command.get_arguments().find(|arg| arg.get_long() == Some(long));
             arg.and_then(|arg| matches.value_source(arg.get_id().as_str())) == Some(ValueSource::CommandLine)
         };
-        let words = file_options::words(&command, &text, is_set).map_err(|mistake| in_file(mistake.into()))?;
+        let words = file_options::words(&command, options, &text, is_set).map_err(|mistake| in_file(mistake.into()))?;
         let tokens = file_options::tokens(&text).map_err(|mistake| in_file(mistake.into()))?;
-        Ok(Some(Self { text, words: change(words), tokens }))
+        Ok(Some(Self { text, place, words: change(words), tokens }))
     }
 }
 

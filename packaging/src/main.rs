@@ -5,11 +5,13 @@
 
 use std::error::Error;
 use std::path::PathBuf;
-use std::{fs, iter};
+use std::{fs, io, iter};
 
-use clap::{CommandFactory, ValueEnum};
+use clap::{Command, CommandFactory, ValueEnum};
 use clap_complete::Shell;
 use clap_mangen::Man;
+use clap_mangen::roff::{Roff, bold, roman};
+use proxy::args::help;
 use proxy::{
     args, environment, hub, json_file, logging, pin_file, platform, private_file, restrictions, secrets, sign_in,
 };
@@ -31,15 +33,47 @@ mod proxy {
     pub(crate) mod sign_in;
 }
 
+/// The man page of a command: what its help states, with the sections that its text ends with.
+fn page(command: &Command) -> io::Result<Vec<u8>> {
+    let sections = match command.get_name() {
+        "serve" => help::SERVE,
+        "login" | "logout" | "whoami" => help::ACCOUNT,
+        "demo" => &[],
+        _ => help::PROXY,
+    };
+    let source = concat!("mcp-proxy ", env!("CARGO_PKG_VERSION"));
+    let page = Man::new(command.clone()).source(source).manual("mcp-proxy");
+    let mut text = Vec::new();
+    page.render_title(&mut text)?;
+    page.render_name_section(&mut text)?;
+    page.render_synopsis_section(&mut text)?;
+    page.render_description_section(&mut text)?;
+    page.render_options_section(&mut text)?;
+    if command.has_subcommands() {
+        page.render_subcommands_section(&mut text)?;
+    }
+    for (title, entries) in sections {
+        let mut roff = Roff::new();
+        roff.control("SH", [title.to_uppercase().as_str()]);
+        for (entry, explanation) in *entries {
+            roff.control("TP", []).text([bold(*entry)]).text([roman(*explanation)]);
+        }
+        roff.to_writer(&mut text)?;
+    }
+    if command.get_version().is_some() {
+        page.render_version_section(&mut text)?;
+    }
+    Ok(text)
+}
+
 fn main() -> Result<(), Box<dyn Error>> {
     let folder = std::env::args_os().nth(1).map(PathBuf::from).ok_or("usage: pages FOLDER")?;
     fs::create_dir_all(&folder)?;
     let mut command = args::Args::command().disable_help_subcommand(true);
     command.build();
     for described in iter::once(&command).chain(command.get_subcommands()) {
-        let page =
-            Man::new(described.clone()).source(concat!("mcp-proxy ", env!("CARGO_PKG_VERSION"))).manual("mcp-proxy");
-        page.generate_to(&folder)?;
+        let name = described.get_display_name().unwrap_or("mcp-proxy");
+        fs::write(folder.join(format!("{name}.1")), page(described)?)?;
     }
     for shell in Shell::value_variants() {
         clap_complete::generate_to(*shell, &mut args::Args::command(), "mcp-proxy", &folder)?;

@@ -1,4 +1,4 @@
-//! Options of `serve` in the file of `--config`: its object `serve` has a field for each.
+//! Options in the file of `--config`: its object `serve` has a field for each of `serve`, and `proxy` one for each of a proxy.
 //!
 //! A field has the name of the option, as `maxSessions` for `--max-sessions`. It becomes words of the command line, so that
 //! what it may be and what it means are stated once. The command line comes before the file.
@@ -17,16 +17,21 @@ const NOT_IN_A_FILE: [&str; 6] = ["name", "config", "check-config", "watch", "he
 /// The field with the tokens of users, which no option has: they would be visible to all users of the machine.
 pub(crate) const TOKENS: &str = "tokens";
 
-/// The words of the command line for the options in a file with this text. `is_set` states which options, by their long names,
-/// the command line has itself.
+/// The words of the command line for the options in a file with this text, in the object with the name `object`. `is_set` states
+/// which options, by their long names, the command line has itself.
 ///
 /// # Errors
 ///
 /// A mistake in the file.
-pub(crate) fn words(command: &Command, text: &str, is_set: impl Fn(&str) -> bool) -> Result<Vec<String>, Mistake> {
+pub(crate) fn words(
+    command: &Command,
+    object: &str,
+    text: &str,
+    is_set: impl Fn(&str) -> bool,
+) -> Result<Vec<String>, Mistake> {
     let value = json_file::parse(text)?;
     let file = Node::file(&value, text);
-    let Some(options) = file.object()?.get(OPTIONS).cloned() else { return Ok(Vec::new()) };
+    let Some(options) = file.object()?.get(object).cloned() else { return Ok(Vec::new()) };
     let mut all = Vec::new();
     for (name, node) in options.object()?.iter() {
         if name == TOKENS {
@@ -110,7 +115,8 @@ fn words_of(arg: &Arg, long: &str, node: &Node<'_>) -> Result<Vec<String>, Mista
     if matches!(arg.get_action(), ArgAction::Append) {
         if node.is_object() {
             let members = node.object()?;
-            let pair = |(name, node): (&str, &Node<'_>)| Ok(word(&format!("{name}={}", node.string()?)));
+            let between = if long == "header" { ": " } else { "=" };
+            let pair = |(name, node): (&str, &Node<'_>)| Ok(word(&format!("{name}{between}{}", node.string()?)));
             return members.iter().map(pair).collect();
         }
         if !node.is_array() {
@@ -143,17 +149,21 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::args::Args;
+    use crate::args::{self, Args};
 
-    fn serve() -> Command {
+    fn proxy() -> Command {
         let mut command = Args::command();
         command.build();
-        command.find_subcommand("serve").unwrap().clone()
+        command
+    }
+
+    fn serve() -> Command {
+        proxy().find_subcommand("serve").unwrap().clone()
     }
 
     fn words_for(options: &str) -> Result<Vec<String>, String> {
         let text = format!("{{\n\"serve\":\n{options}}}");
-        words(&serve(), &text, |_| false).map_err(String::from)
+        words(&serve(), OPTIONS, &text, |_| false).map_err(String::from)
     }
 
     #[test]
@@ -176,7 +186,11 @@ mod tests {
         }
         let set = |long: &str| long == "listen";
         let text = r#"{"serve":{"listen":"127.0.0.1:1","sse":true}}"#;
-        assert_eq!(words(&serve(), text, set), Ok(vec!["--sse".to_owned()]), "the command line comes first");
+        let found = words(&serve(), OPTIONS, text, set);
+        assert_eq!(found, Ok(vec!["--sse".to_owned()]), "the command line comes first");
+        let text = r#"{"proxy":{"header":{"A":"1"},"callbackPort":7},"serve":{"sse":true}}"#;
+        let found = words(&proxy(), args::OPTIONS, text, |_| false);
+        assert_eq!(found, Ok(vec!["--header=A: 1".to_owned(), "--callback-port=7".to_owned()]));
     }
 
     #[test]
@@ -202,7 +216,7 @@ mod tests {
     /// What the schema states of the rest of the file.
     const FILE: &str = r##"{
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "Configuration of mcp-proxy serve",
+        "title": "Configuration of mcp-proxy",
         "type": "object",
         "properties": {
             "$schema": { "type": "string" },
@@ -248,7 +262,8 @@ mod tests {
         let mut schema = if matches!(arg.get_action(), ArgAction::SetTrue) {
             json!({ "type": "boolean" })
         } else if matches!(arg.get_action(), ArgAction::Append) {
-            let own = if arg.get_long() == Some("env") { "object" } else { "boolean" };
+            let own =
+                if arg.get_long().is_some_and(|long| ["env", "header"].contains(&long)) { "object" } else { "boolean" };
             let is_more = may_lack_value || own == "object";
             let kinds = if is_more { json!(["array", own]) } else { json!("array") };
             json!({ "type": kinds, "items": { "type": "string" } })
@@ -268,8 +283,12 @@ mod tests {
     #[test]
     fn the_published_schema_has_each_option() {
         let mut schema: Value = serde_json::from_str(FILE).unwrap();
-        let command = serve();
-        let mut options: serde_json::Map<_, _> = fields(&command).map(|(name, arg)| (name, schema_of(arg))).collect();
+        let options = |command: &Command| -> serde_json::Map<_, _> {
+            fields(command).map(|(name, arg)| (name, schema_of(arg))).collect()
+        };
+        schema["properties"][args::OPTIONS] =
+            json!({ "type": "object", "additionalProperties": false, "properties": options(&proxy()) });
+        let mut options = options(&serve());
         options.insert(TOKENS.to_owned(), json!({ "$ref": "#/$defs/texts", "description": "The token of each user" }));
         schema["properties"][OPTIONS] =
             json!({ "type": "object", "additionalProperties": false, "properties": options });

@@ -51,6 +51,34 @@ fn the_command_line_reads_urls_as_the_core_does() {
 }
 
 #[test]
+fn options_of_a_file_apply_unless_the_command_line_has_them_and_a_mistake_is_named() {
+    let file = folder("options").join("options.json");
+    let server = flawless_server();
+    let url = server.url();
+    let write = |text: &str| std::fs::write(&file, text).unwrap();
+    let check = |more: &[&str]| {
+        let args = [&["--config", file.to_str().unwrap(), "--check"], more, &[&url]].concat();
+        run(&args, &[("KEY", "marked-17")])
+    };
+    write(
+        "{ // for a server with a key\n\"serve\": {\"listen\": 1},\n\"proxy\": {\"header\": {\"X-Key\": \"${KEY}\"}, \"protocol\": \"2025-06-18\"}}",
+    );
+    let (code, found, _) = check(&[]);
+    assert!(code == Some(1) && found.contains("(2025-06-18)"), "the server has another revision: {found}");
+    let (code, found, errors) = check(&["--protocol", "legacy"]);
+    assert_eq!(code, Some(0), "{found}{errors}");
+    assert!(
+        server.requests().len() > 1 && server.requests().iter().all(|request| request.header("x-key") == "marked-17")
+    );
+    write("{\n\"proxy\": {\"requestTimeout\": \"${KEY}\"}}");
+    let (code, _, errors) = check(&[]);
+    assert_eq!(code, Some(2));
+    assert!(errors.contains("line 2: proxy.requestTimeout: "), "{errors}");
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!(check(&[]).0, Some(2));
+}
+
+#[test]
 fn a_proxy_that_cannot_be_used_is_refused_with_the_name_of_its_variable() {
     let far = "http://server.invalid/mcp";
     let secret = "socks5://user:secret-pw@127.0.0.1:1080";
