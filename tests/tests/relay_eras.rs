@@ -622,7 +622,8 @@ fn md_l_14_what_a_client_subscribes_to_is_bounded() {
     }
     // Each subscription replaced the one before, which was not acknowledged yet.
     let reply = line(&mut harness);
-    assert_eq!(member(&reply, &["error", "message"]).as_deref(), Some("\"too many subscriptions at one time\""));
+    let message = member(&reply, &["error", "message"]);
+    assert!(message.is_some_and(|message| message.starts_with("\"too many subscriptions at one time")));
     let mut last = harness.opened();
     while harness.has_opened() {
         last = harness.opened();

@@ -94,7 +94,9 @@ impl ErrorObject {
     /// Rules: MD-L-14.
     #[must_use]
     pub fn too_many_subscriptions() -> Self {
-        Self::new(code::INTERNAL_ERROR, "too many subscriptions at one time")
+        let text = "too many subscriptions at one time: as many as Limits::subscriptions allows, and over HTTP at most a quarter of \
+                    max_connections";
+        Self::new(code::INTERNAL_ERROR, text)
     }
 
     /// The answer to a request whose handler failed in a way that is not disclosed to the peer, such as a panic.

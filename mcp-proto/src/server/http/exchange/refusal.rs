@@ -172,7 +172,7 @@ pub fn refusal_reason(response: &Response<Bytes>) -> Option<String> {
 /// The response to any request on a connection for which a driver has no room: 503.
 #[must_use]
 pub fn too_many_connections() -> Response<Bytes> {
-    let text = "there are too many connections at this time";
+    let text = "there are too many connections at this time: as many as max_connections allows";
     Refusal::new(StatusCode::SERVICE_UNAVAILABLE, text).into_response(UnreadableId::Null)
 }
 
@@ -239,7 +239,10 @@ mod tests {
     #[test]
     fn the_reason_of_a_refusal_is_for_the_log_unless_it_repeats_the_request() {
         for (response, expected) in [
-            (too_many_connections(), Some("503 Service Unavailable: there are too many connections at this time")),
+            (
+                Refusal::stopped().into_response(UnreadableId::Null),
+                Some("503 Service Unavailable: the server is being stopped"),
+            ),
             (
                 Refusal::new(StatusCode::NOT_FOUND, "not here").into_response(UnreadableId::Null),
                 Some("404 Not Found: not here"),
