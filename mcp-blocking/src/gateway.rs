@@ -133,7 +133,7 @@ pub struct Gateway {
     refuse: Option<Arc<AnswerToHead>>,
     /// The maximum number of connections at one time, for all servers together, as
     /// [`HttpService::max_connections`](crate::HttpService::max_connections). Each open stream of a client needs one, and a
-    /// thread. Streams take at most half of them, divided equally among the servers. Default 512.
+    /// thread only while it is not silent. Streams take at most half of them, divided equally among the servers. Default 512.
     pub max_connections: usize,
     /// How long the head of a request may take, from its first byte on. After that, the request is answered with 408.
     /// Default 10 s.

@@ -7,6 +7,7 @@
 //! | `process_end` | waiting for the end of a process |
 //! | `server_output` | ending a read of a pipe |
 //! | `socket_write` | ending a write to a socket |
+//! | `watched` | waiting until one of many sockets can be read or written |
 //!
 //! And which authorities the store of the system has, and how it states that a client is gone.
 
@@ -15,12 +16,14 @@ mod output;
 mod process_end;
 mod server_output;
 mod socket_write;
+mod watched;
 
 pub(crate) use local_socket::{LocalListener, LocalStream, Quiet, Wakeable, Waker, connect};
 pub(crate) use output::{OwnedOutput, WriteMode, stdout};
 pub(crate) use process_end::wait_for_end;
 pub(crate) use server_output::{Reading, ServerOutput};
 pub(crate) use socket_write::write_all;
+pub(crate) use watched::Watched;
 
 /// Whether the store of the system has all authorities that it trusts. Windows adds some only when they are first needed by a
 /// program that uses its own verifier.

@@ -1,7 +1,7 @@
 //! Blocking servers: over HTTP on `std::net`, and on a byte stream.
 //!
-//! One thread owns the machine, each connection has a thread, and requests are handled on a pool of threads. The number
-//! of connections and the size of the pool are bounded.
+//! One thread owns the machine, each connection has a thread unless its response is a stream that is silent, and requests are
+//! handled on a pool of threads. The number of connections and the size of the pool are bounded.
 //!
 //! | file | what it does |
 //! |---|---|
@@ -12,6 +12,7 @@
 //! | `http1` | parses and writes HTTP/1.1 |
 //! | `connection` | requests and responses of one connection |
 //! | `response_channel` | passes one response from the driver to a connection |
+//! | `reply_queue` | the queue in which it is passed |
 //! | `driver` | the thread that owns the machine |
 //! | `http_exchanges` | passes the requests of connections to the machine, and its responses to the connections |
 //! | `stream` | a server on a byte stream |
@@ -35,6 +36,7 @@ mod incoming;
 pub(crate) mod listener;
 mod publisher;
 mod replay;
+mod reply_queue;
 mod response_channel;
 mod running;
 mod service;

@@ -4,7 +4,7 @@ use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
-use crate::platform::{LocalStream, Quiet};
+use crate::platform::{LocalStream, Quiet, Watched};
 
 /// A connected socket.
 #[derive(Debug)]
@@ -46,6 +46,14 @@ impl Socket {
 
     pub(crate) fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()> {
         each!(self, stream => stream.set_nonblocking(nonblocking))
+    }
+
+    /// This socket for a poll of many. It must be open until that is deregistered.
+    pub(crate) fn watch(&self) -> io::Result<Watched> {
+        match self {
+            Self::Tcp(stream) => Watched::tcp(stream),
+            Self::Local(stream) => Watched::local(stream),
+        }
     }
 
     /// The error that has ended the connection, if it was not returned before.

@@ -1,11 +1,22 @@
 //! One connection from a client: reads requests and writes their responses, one at a time.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `streaming` | a response that is a stream, while a thread writes it |
+//! | `outgoing` | the pieces of a stream as bytes |
+//! | `parking` | silent streams, which have no thread |
+
+mod outgoing;
+pub(super) mod parking;
+mod streaming;
 
 use std::any::Any;
 use std::io::{self, BufWriter, ErrorKind, Read, Write};
 use std::net::Shutdown;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, TryRecvError};
+use std::sync::mpsc::TryRecvError;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -14,6 +25,8 @@ use http::{HeaderMap, Response, StatusCode};
 use mcp_application::{ConnectionSlot, ConnectionTimeouts};
 use mcp_proto::auth::Challenge;
 use mcp_proto::server::{PeerKey, Principal, expects_continue, server_stopped, too_many_connections};
+use parking::{Parked, Parking};
+use streaming::{Answering, Streaming};
 
 use super::authenticate::Authenticate;
 use super::http_exchanges::Arrived;
@@ -84,12 +97,19 @@ pub(super) struct Shared {
     pub(super) answering: Arc<AtomicUsize>,
     /// The server is being stopped: no connection is kept for another request.
     pub(super) is_stopping: Arc<AtomicBool>,
+    /// The stack of the thread of a connection, in bytes.
+    pub(super) stack: usize,
+    pub(super) parking: Parking,
 }
 
-/// What happens to the connection after a request.
+/// What happens to the connection after a request, or after a part of its response.
 enum Next {
     KeepAlive,
     Close,
+    /// A stream has begun.
+    Stream(Box<Streaming>),
+    /// The stream is silent.
+    Park(Box<Streaming>),
 }
 
 impl Connection {
@@ -103,37 +123,61 @@ impl Connection {
         Ok(Self { stream, slot, peer, server, buffer: Vec::new(), answered: None })
     }
 
-    /// Serves requests until the connection ends.
-    pub(super) fn run(mut self) -> io::Result<()> {
-        while let Some(mut head) = self.read_head()? {
-            self.slot.set_used();
-            let outcome = match (self.server.route)(&head.parts) {
-                Destination::Response(response) => self.counted(|connection| connection.answer(&head, response)),
-                Destination::Machine(served) => {
-                    // Before the request is counted: a check that panics would leave it counted.
-                    let authentication = served.authenticate.check(&head.parts).map(|authenticated| {
-                        let (principal, extensions) = authenticated.into_parts();
-                        head.parts.extensions.extend(extensions);
-                        principal
-                    });
-                    self.counted(|connection| connection.serve(head, authentication, served))
-                }
+    /// Serves requests until the connection ends, or its stream is silent: then the thread ends, and another one goes on later.
+    pub(super) fn run(self) -> io::Result<()> {
+        self.go_on(None)
+    }
+
+    /// Goes on with this stream.
+    fn go_on(mut self, mut streaming: Option<Box<Streaming>>) -> io::Result<()> {
+        loop {
+            let outcome = match streaming.take() {
+                Some(begun) => self.stream(begun),
+                None => match self.read_head()? {
+                    Some(head) => self.serve_head(head),
+                    None => break,
+                },
             };
-            self.slot.set_unused();
-            if matches!(outcome?, Next::Close) {
-                break;
+            match outcome {
+                Ok(Next::Stream(begun)) => streaming = Some(begun),
+                Ok(Next::Park(silent)) => {
+                    let parking = self.server.parking.clone();
+                    let Err(parked) = parking.park(Box::new(Parked { connection: self, streaming: silent })) else {
+                        return Ok(());
+                    };
+                    let Parked { connection, streaming: mut kept } = *parked;
+                    self = connection;
+                    kept.may_park = false;
+                    streaming = Some(kept);
+                }
+                outcome => {
+                    self.slot.set_unused();
+                    if !matches!(outcome?, Next::KeepAlive) {
+                        break;
+                    }
+                }
             }
         }
         self.linger();
         Ok(())
     }
 
-    /// Counts a request that is being answered.
-    fn counted<R>(&mut self, answer: impl FnOnce(&mut Self) -> R) -> R {
-        self.server.answering.fetch_add(1, Ordering::AcqRel);
-        let outcome = answer(self);
-        self.server.answering.fetch_sub(1, Ordering::AcqRel);
-        outcome
+    fn serve_head(&mut self, mut head: Head) -> io::Result<Next> {
+        self.slot.set_used();
+        match (self.server.route)(&head.parts) {
+            Destination::Response(response) => {
+                let _answering = Answering::new(&self.server.answering);
+                self.answer(&head, response)
+            }
+            Destination::Machine(routed) => {
+                let authentication = routed.authenticate.check(&head.parts).map(|authenticated| {
+                    let (principal, extensions) = authenticated.into_parts();
+                    head.parts.extensions.extend(extensions);
+                    principal
+                });
+                self.serve(head, authentication, routed)
+            }
+        }
     }
 
     /// Answers any request with 503. Reads the head first, since closing a socket with unread bytes resets the
@@ -229,6 +273,7 @@ impl Connection {
         authentication: Result<Option<Principal>, Challenge>,
         Routed { driver, in_force, .. }: Routed,
     ) -> io::Result<Next> {
+        let answering = Answering::new(&self.server.answering);
         let Head { parts, mut framing, keep_alive } = head;
         let (replies, responses) = replies(&self.stream, Arc::clone(&driver));
         let request = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -251,12 +296,31 @@ impl Connection {
             Some(_) => Ok(early),
         });
         drop(in_force);
-        let outcome = early.and_then(|early| {
+        let begun = early.and_then(|early| {
             let all_read = framing == Framing::Done;
-            let driver = Arc::clone(&driver);
-            self.answered = all_read.then_some(Answered { request, driver, is_11, half_closed: 0 });
+            let answered = Answered { request, driver: Arc::clone(&driver), is_11, half_closed: 0 };
+            self.answered = all_read.then_some(answered);
             self.respond(early, &responses, keep_alive && all_read, is_11, is_head)
         });
+        let outcome = match begun {
+            Ok(Begun::Stream { body, keep_alive }) => {
+                let request = (request, &driver);
+                return Ok(Next::Stream(Streaming::of(self, request, responses, body, keep_alive, answering)));
+            }
+            Ok(Begun::Over { keep_alive: true }) => Ok(Next::KeepAlive),
+            Ok(Begun::Over { keep_alive: false }) => Ok(Next::Close),
+            Err(error) => Err(error),
+        };
+        self.end_request(request, &*driver, outcome)
+    }
+
+    /// Tells the driver that the connection is over with a request, unless it will be used for another.
+    fn end_request(
+        &mut self,
+        request: u64,
+        driver: &dyn Inbox<Arrived>,
+        outcome: io::Result<Next>,
+    ) -> io::Result<Next> {
         self.answered = None;
         if !matches!(outcome, Ok(Next::KeepAlive)) {
             driver.send(Arrived::Disconnected(request));
@@ -317,7 +381,8 @@ impl Connection {
             }
             if self.read_more()? == Some(0) {
                 // The driver may already have answered the head alone.
-                return responses.recv_timeout(TICK).map(Some).map_err(|_| ErrorKind::UnexpectedEof.into());
+                responses.wait(TICK);
+                return responses.try_recv().map(Some).map_err(|_| ErrorKind::UnexpectedEof.into());
             }
             let mut body = Vec::new();
             self.take_body(framing, &mut body)?;
@@ -336,11 +401,11 @@ impl Connection {
         keep_alive: bool,
         is_11: bool,
         is_head: bool,
-    ) -> io::Result<Next> {
+    ) -> io::Result<Begun> {
         let first = if early.is_some() { early } else { self.wait(responses)? };
         let Some(first) = first else {
             write_whole(&self.stream, server_stopped())?;
-            return Ok(Next::Close);
+            return Ok(Begun::Over { keep_alive: false });
         };
         // The server may have been stopped while the request was handled.
         let keep_alive = keep_alive && !self.is_stopping();
@@ -360,66 +425,28 @@ impl Connection {
                 let body = if is_11 { Delimited::Chunks } else { Delimited::Close };
                 write_head(&mut out, head.status, &head.headers, body, keep_alive)?;
                 out.flush()?;
-                drop(out);
-                if !self.stream_pieces(responses, body)? {
-                    return Ok(Next::Close);
-                }
+                return Ok(Begun::Stream { body, keep_alive });
             }
-            Reply::Continue | Reply::Piece(_) | Reply::End => return Ok(Next::Close),
+            Reply::Continue | Reply::Piece(_) | Reply::End => return Ok(Begun::Over { keep_alive: false }),
         }
-        Ok(if keep_alive { Next::KeepAlive } else { Next::Close })
+        Ok(Begun::Over { keep_alive })
     }
 
     /// Waits for the response, and checks meanwhile that the client has not closed the connection.
     fn wait(&mut self, responses: &Responses) -> io::Result<Option<Reply>> {
         loop {
-            match responses.recv_timeout(TICK) {
+            match responses.try_recv() {
                 Ok(Reply::Continue) if self.answered.is_some() => {
                     if self.answered.as_ref().is_some_and(|answered| answered.is_11) {
                         (&*self.stream).write_all(CONTINUE)?;
                     }
                 }
                 Ok(reply) => return Ok(Some(reply)),
-                Err(RecvTimeoutError::Disconnected) => return Ok(None),
-                Err(RecvTimeoutError::Timeout) => self.check_presence()?,
-            }
-        }
-    }
-
-    /// Writes pieces as they arrive. Returns `false` if the response was cut off.
-    fn stream_pieces(&mut self, responses: &Responses, body: Delimited) -> io::Result<bool> {
-        loop {
-            let mut next = match responses.recv_timeout(TICK) {
-                Ok(reply) => Ok(reply),
-                Err(RecvTimeoutError::Timeout) => {
-                    self.check_presence()?;
-                    continue;
-                }
-                Err(RecvTimeoutError::Disconnected) => return Ok(false),
-            };
-            // All queued pieces are written together: written one by one, a burst would arrive faster than it is
-            // written.
-            let mut out = BufWriter::with_capacity(CHUNK, &*self.stream);
-            while let Ok(Reply::Piece(piece)) = &next {
-                if body == Delimited::Chunks {
-                    write!(out, "{:x}\r\n", piece.len())?;
-                    responses.write(&mut out, piece)?;
-                    out.write_all(b"\r\n")?;
-                } else {
-                    responses.write(&mut out, piece)?;
-                }
-                next = responses.try_recv();
-            }
-            if matches!(next, Ok(Reply::End)) && body == Delimited::Chunks {
-                out.write_all(b"0\r\n\r\n")?;
-            }
-            out.flush()?;
-            match next {
-                Ok(Reply::End) => return Ok(body == Delimited::Chunks),
-                Err(TryRecvError::Empty) => {}
-                Ok(Reply::Continue | Reply::Piece(_) | Reply::Whole(_) | Reply::Stream(_))
-                | Err(TryRecvError::Disconnected) => {
-                    return Ok(false);
+                Err(TryRecvError::Disconnected) => return Ok(None),
+                Err(TryRecvError::Empty) => {
+                    if !responses.wait(TICK) {
+                        self.check_presence()?;
+                    }
                 }
             }
         }
@@ -459,6 +486,26 @@ impl Connection {
         let mut out = BufWriter::with_capacity(CHUNK, &*self.stream);
         write_head(&mut out, status, &HeaderMap::new(), Delimited::Length(0), false)?;
         out.flush()
+    }
+}
+
+/// What became of a request when its response has begun.
+enum Begun {
+    /// The response was written in full, or cannot be.
+    Over { keep_alive: bool },
+    /// Its body follows, delimited in this way.
+    Stream { body: Delimited, keep_alive: bool },
+}
+
+/// Runs a connection on a thread of its own, whose stack has this many bytes.
+pub(super) fn on_thread(stack: usize, run: impl FnOnce() -> io::Result<()> + Send + 'static) {
+    let spawned = thread::Builder::new().name("mcp-connection".to_owned()).stack_size(stack).spawn(move || {
+        if let Err(error) = run() {
+            log::debug!("a connection ended: {error}");
+        }
+    });
+    if let Err(error) = spawned {
+        log::warn!("cannot start another thread: {error}");
     }
 }
 
@@ -508,11 +555,21 @@ mod tests {
         answering: Arc<AtomicUsize>,
         is_stopping: Arc<AtomicBool>,
         connections: SharedConnections<Arc<Socket>>,
+        parking: Parking,
         thread: JoinHandle<io::Result<()>>,
     }
 
     impl Served {
         fn start(timeouts: ConnectionTimeouts, run: fn(Connection) -> io::Result<()>) -> Self {
+            Self::with(timeouts, Parking::default(), run)
+        }
+
+        /// Silent streams give up their threads there.
+        fn parking(parking: Parking) -> Self {
+            Self::with(ConnectionTimeouts { head: LONG, idle: LONG }, parking, Connection::run)
+        }
+
+        fn with(timeouts: ConnectionTimeouts, parking: Parking, run: fn(Connection) -> io::Result<()>) -> Self {
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
             let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
             client.set_read_timeout(Some(LONG)).unwrap();
@@ -533,10 +590,12 @@ mod tests {
                 }),
                 answering: Arc::clone(&answering),
                 is_stopping: Arc::clone(&is_stopping),
+                stack: 256 * 1024,
+                parking: parking.clone(),
             };
             let connection = Connection::new(stream, slot, peer, server).unwrap();
             let thread = thread::spawn(move || run(connection));
-            Self { client, inputs, answering, is_stopping, connections, thread }
+            Self { client, inputs, answering, is_stopping, connections, parking, thread }
         }
 
         fn new() -> Self {
@@ -683,7 +742,7 @@ mod tests {
                 assert_eq!(replies.send(piece(text)), Some(text.len()));
                 assert_eq!(served.read(written), written);
             }
-            assert_eq!(unwritten.bytes(), 0);
+            wait_until(|| unwritten.bytes() == 0);
             replies.send(Reply::End);
             if version == "1.1" {
                 assert_eq!(served.read(end), end);
@@ -731,6 +790,13 @@ mod tests {
         }
     }
 
+    /// Where no stream can give up its thread.
+    fn closed() -> Parking {
+        let parking = Parking::default();
+        parking.close();
+        parking
+    }
+
     #[test]
     fn b9_a_disconnect_is_reported_and_a_server_that_has_ended_answers_503() {
         for (sent, streams) in [
@@ -739,7 +805,7 @@ mod tests {
             ("GET /a HTTP/1.1\r\n\r\nGET /b", false),
             ("GET /a HTTP/1.1\r\n\r\n", true),
         ] {
-            let served = Served::new();
+            let served = Served::parking(closed());
             served.write(sent);
             let (_, _, _, replies, request) = served.request();
             if streams {
@@ -766,7 +832,7 @@ mod tests {
             assert!(replies.send(whole("late")).is_none());
         }
         // Closing a client's socket with unread bytes resets the connection.
-        let served = Served::new();
+        let served = Served::parking(closed());
         served.write("GET /a HTTP/1.1\r\n\r\n");
         let (_, _, _, replies, request) = served.request();
         replies.send(Reply::Stream(Response::new(())));
@@ -786,6 +852,118 @@ mod tests {
             }
             assert!(served.rest().starts_with("HTTP/1.1 503 Service Unavailable\r\n"), "{has_request}");
         }
+    }
+
+    /// Returns once the thread of the connection has ended, and a stream without one goes on.
+    fn parked(parking: Parking) -> (Served, Replies, u64) {
+        let mut served = Served::parking(parking);
+        served.write("GET /a HTTP/1.1\r\n\r\n");
+        let (_, _, _, replies, request) = served.request();
+        replies.send(Reply::Stream(Response::new(())));
+        served.read("\r\n\r\n");
+        std::mem::replace(&mut served.thread, thread::spawn(|| Ok(()))).join().unwrap().unwrap();
+        assert_eq!(served.answering.load(Ordering::Acquire), 1, "its request is still being answered");
+        (served, replies, request)
+    }
+
+    #[test]
+    fn a_silent_stream_goes_on_without_its_thread_and_the_connection_after_it_with_another() {
+        let (served, replies, _) = parked(Parking::default());
+        let unwritten = replies.unwritten();
+        for text in ["ab", "cd"] {
+            replies.send(piece(text));
+            assert_eq!(served.read(text), format!("2\r\n{text}"));
+            served.read("\r\n");
+            wait_until(|| unwritten.bytes() == 0);
+        }
+        // More than sockets hold.
+        let large = Bytes::from(vec![b'x'; 20 << 20]);
+        replies.send(Reply::Piece(large.clone()));
+        served.read(&format!("{:x}\r\n", large.len()));
+        let mut received = vec![0; large.len() + 2];
+        (&served.client).read_exact(&mut received).unwrap();
+        assert!(received.starts_with(&large) && received.ends_with(b"\r\n"));
+        wait_until(|| unwritten.bytes() == 0);
+        served.write("GET /b HTTP/1.1\r\n\r\n");
+        replies.send(piece("e"));
+        served.read("1\r\ne\r\n");
+        assert!(served.inputs.try_recv().is_err(), "its turn comes after the stream");
+        replies.send(Reply::End);
+        assert_eq!(served.read("\r\n\r\n"), "0\r\n\r\n");
+        let (line, _, _, replies, _) = served.request();
+        assert_eq!(line, "GET /b");
+        replies.send(whole("done"));
+        served.read("done");
+        wait_until(|| served.answering.load(Ordering::Acquire) == 0);
+    }
+
+    #[test]
+    fn a_stream_without_a_thread_is_cut_off_and_its_connection_aborted() {
+        let (served, replies, request) = parked(Parking::default());
+        replies.send(piece("a"));
+        drop(replies);
+        assert_eq!(served.rest(), "1\r\na\r\n", "there is no final chunk");
+        assert!(matches!(served.input(), Arrived::Disconnected(key) if key == request));
+        // The driver has dropped its end, and shuts the connection down because its client takes nothing.
+        let (served, replies, request) = parked(Parking::default());
+        let unwritten = replies.unwritten();
+        replies.send(Reply::Piece(Bytes::from(vec![b'x'; 20 << 20])));
+        drop(replies);
+        thread::sleep(Duration::from_millis(100));
+        assert!(unwritten.bytes() > 0);
+        unwritten.abort();
+        let ends = |input: &Arrived| matches!(input, Arrived::Disconnected(key) if *key == request);
+        while !ends(&served.input()) {}
+        wait_until(|| served.answering.load(Ordering::Acquire) == 0);
+    }
+
+    #[test]
+    fn b9_a_disconnect_is_noticed_without_a_thread() {
+        for is_reset in [false, true] {
+            let (served, replies, request) = parked(Parking::default());
+            if is_reset {
+                replies.send(piece("a"));
+                wait_until(|| served.client.peek(&mut [0]).is_ok_and(|length| length == 1));
+            }
+            let inputs = served.inputs;
+            drop(served.client);
+            let mut half_closed = 0;
+            let disconnected = loop {
+                match inputs.recv_timeout(LONG) {
+                    Ok(Arrived::Written) => {}
+                    Ok(Arrived::HalfClosed(key)) if key == request => {
+                        half_closed += 1;
+                        replies.send(piece(": \n"));
+                    }
+                    arrived => break arrived,
+                }
+            };
+            assert!(matches!(disconnected, Ok(Arrived::Disconnected(key)) if key == request), "{disconnected:?}");
+            assert_eq!(half_closed, if is_reset { 0 } else { WRITES_TO_HALF_CLOSED });
+            wait_until(|| served.answering.load(Ordering::Acquire) == 0 && served.connections.is_empty());
+            assert!(replies.send(piece("late")).is_none());
+        }
+    }
+
+    #[test]
+    fn a_client_that_takes_nothing_of_its_last_bytes_is_dropped() {
+        let (served, replies, request) = parked(Parking::with_write_time(Duration::from_millis(100)));
+        replies.send(Reply::Piece(Bytes::from(vec![b'x'; 20 << 20])));
+        replies.send(Reply::End);
+        assert!(matches!(served.input(), Arrived::Disconnected(key) if key == request));
+        wait_until(|| served.connections.is_empty());
+    }
+
+    #[test]
+    fn the_thread_that_waits_ends_with_the_last_stream_of_a_server_that_has_ended() {
+        let (served, replies, _) = parked(Parking::default());
+        served.parking.close();
+        replies.send(piece("a"));
+        served.read("1\r\na\r\n");
+        assert!(!served.parking.is_over(), "a stream is left");
+        drop(replies);
+        assert_eq!(served.rest(), "");
+        wait_until(|| served.parking.is_over());
     }
 
     /// The head timeout and the idle timeout are separate: a silent connection is closed, and a slow head is answered

@@ -9,7 +9,8 @@ use http::request::Parts;
 use mcp_application::{Admitted, ConnectionTimeouts, SharedConnections};
 use mcp_proto::server::PeerKey;
 
-use super::connection::{Connection, Destination, Shared, close, refuse_at_once};
+use super::connection::parking::Parking;
+use super::connection::{Connection, Destination, Shared, close, on_thread, refuse_at_once};
 use super::listener::{Accepting, Opening};
 use crate::clock;
 use crate::socket::Socket;
@@ -23,8 +24,6 @@ const MAX_REFUSED: usize = 32;
 pub(crate) struct HttpConnections {
     connections: SharedConnections<Arc<Socket>>,
     shared: Shared,
-    /// The stack of the thread of a connection, in bytes.
-    stack: usize,
 }
 
 impl HttpConnections {
@@ -40,8 +39,14 @@ impl HttpConnections {
         let answering = Arc::new(AtomicUsize::new(0));
         Self {
             connections: SharedConnections::new(most, MAX_REFUSED, clock::now),
-            shared: Shared { timeouts, route: Arc::new(route), answering, is_stopping },
-            stack,
+            shared: Shared {
+                timeouts,
+                route: Arc::new(route),
+                answering,
+                is_stopping,
+                stack,
+                parking: Parking::default(),
+            },
         }
     }
 
@@ -86,17 +91,19 @@ impl HttpConnections {
         if !is_served {
             log::warn!("all connections are in use; another one was refused");
         }
-        let (stack, shared, opening) = (self.stack, self.shared.clone(), opening.clone());
-        let spawned = thread::Builder::new().name("mcp-connection".to_owned()).stack_size(stack).spawn(move || {
-            let connection = opening.open(&socket).and_then(|()| Connection::new(socket, slot, peer, shared));
-            let run = if is_served { Connection::run } else { Connection::refuse_all };
-            if let Err(error) = connection.and_then(run) {
-                log::debug!("a connection ended: {error}");
-            }
+        let (stack, shared, opening) = (self.shared.stack, self.shared.clone(), opening.clone());
+        on_thread(stack, move || {
+            opening.open(&socket)?;
+            let connection = Connection::new(socket, slot, peer, shared)?;
+            if is_served { connection.run() } else { connection.refuse_all() }
         });
-        if let Err(error) = spawned {
-            log::warn!("cannot start another thread: {error}");
-        }
+    }
+}
+
+/// The thread that waits for silent streams ends with the last one.
+impl Drop for HttpConnections {
+    fn drop(&mut self) {
+        self.shared.parking.close();
     }
 }
 

@@ -3,8 +3,9 @@
 use std::io::{self, Write};
 use std::net::Shutdown;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
+use std::sync::mpsc::TryRecvError;
 use std::sync::{Arc, Weak};
+use std::task::Waker;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -12,6 +13,7 @@ use http::Response;
 
 use super::commands::ROOM;
 use super::http_exchanges::Arrived;
+use super::reply_queue::{Receiver, Sender, reply_queue};
 use crate::inbox::Inbox;
 use crate::socket::Socket;
 
@@ -79,7 +81,7 @@ pub(super) struct Responses {
 
 /// Makes both ends of the response that this connection writes.
 pub(super) fn replies(stream: &Arc<Socket>, driver: Arc<dyn Inbox<Arrived>>) -> (Replies, Responses) {
-    let (sender, receiver) = channel();
+    let (sender, receiver) = reply_queue();
     let (count, writing) = (Arc::<Count>::default(), Arc::new(Writing(Arc::clone(stream))));
     let unwritten = Unwritten { count: Arc::clone(&count), writing: Arc::downgrade(&writing) };
     (Replies { sender, unwritten }, Responses { receiver, count, driver, _writing: writing })
@@ -90,7 +92,7 @@ impl Replies {
     pub(super) fn send(&self, reply: Reply) -> Option<usize> {
         let weight = reply.weight();
         self.unwritten.count.bytes.fetch_add(weight, Ordering::SeqCst);
-        self.sender.send(reply).is_ok().then_some(weight)
+        self.sender.send(reply).then_some(weight)
     }
 
     pub(super) fn unwritten(&self) -> Unwritten {
@@ -123,25 +125,36 @@ impl Unwritten {
 }
 
 impl Responses {
-    pub(super) fn recv_timeout(&self, timeout: Duration) -> Result<Reply, RecvTimeoutError> {
-        self.receiver.recv_timeout(timeout)
+    /// Waits for a reply, or until the driver has ended. Returns `false` if there was neither in this time.
+    pub(super) fn wait(&self, time: Duration) -> bool {
+        self.receiver.wait(time)
     }
 
     pub(super) fn try_recv(&self) -> Result<Reply, TryRecvError> {
         self.receiver.try_recv()
     }
 
-    /// Writes a part of a body, and counts what was written. `out` buffers at most [`CHUNK`] bytes, so the count is
-    /// close to what the client has received.
+    /// Has `waker` woken once by the next reply. Returns `false` if there is one, or the driver has ended.
+    pub(super) fn wake_at_next(&self, waker: &Waker) -> bool {
+        self.receiver.wake_at_next(waker)
+    }
+
+    /// Writes a body, and counts what was written. `out` buffers at most [`CHUNK`] bytes, so the count is close to what the
+    /// client has received.
     pub(super) fn write(&self, out: &mut impl Write, body: &[u8]) -> io::Result<()> {
         for part in body.chunks(CHUNK) {
             out.write_all(part)?;
-            let left = self.count.bytes.fetch_sub(part.len(), Ordering::SeqCst).saturating_sub(part.len());
-            if left < ROOM && self.count.is_awaited.swap(false, Ordering::SeqCst) {
-                // If the inbox is full, the driver checks the count in its next step anyway.
-                self.driver.try_send(Arrived::Written);
-            }
+            self.count(part.len());
         }
         Ok(())
+    }
+
+    /// Counts bytes of a body that were written.
+    pub(super) fn count(&self, written: usize) {
+        let left = self.count.bytes.fetch_sub(written, Ordering::SeqCst).saturating_sub(written);
+        if left < ROOM && self.count.is_awaited.swap(false, Ordering::SeqCst) {
+            // If the inbox is full, the driver checks the count in its next step anyway.
+            self.driver.try_send(Arrived::Written);
+        }
     }
 }

@@ -8,6 +8,7 @@
 //! | a queue between two threads | `bounded` |
 //! | back-pressure, with aborts | `backpressure` |
 //! | the slot in which a caller waits | `response_slot` |
+//! | the queue of a connection, with and without a thread | `server/reply_queue` |
 //! | a lock with a queue of input | `proxy/input_lock` |
 //! | the writing thread and its queue | `stdio/writer` |
 
@@ -22,6 +23,8 @@ mod bounded;
 mod inbox;
 #[path = "../../../mcp-blocking/src/proxy/input_lock.rs"]
 mod input_lock;
+#[path = "../../../mcp-blocking/src/server/reply_queue.rs"]
+mod reply_queue;
 #[path = "../../../mcp-blocking/src/response_slot.rs"]
 mod response_slot;
 #[path = "../../../mcp-blocking/src/stdio/writer.rs"]
@@ -34,6 +37,9 @@ mod sync {
 
 use std::io::{self, Write};
 use std::sync::Arc;
+use std::sync::mpsc::TryRecvError;
+use std::task::{Wake, Waker};
+use std::time::Duration;
 
 use backpressure::Backpressure;
 use bounded::{Next, bounded};
@@ -43,6 +49,7 @@ use input_lock::InputLock;
 use mcp_application::ProgressBytes;
 use mcp_proto::Json;
 use mcp_proto::client::Outcome;
+use reply_queue::reply_queue;
 use response_slot::{ResponseSlot, ResponseUpdate};
 use sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use sync::{Condvar, Mutex, thread};
@@ -129,6 +136,53 @@ pub fn a_caller_receives_its_progress_and_then_its_outcome(is_dropped: bool) {
         }
     }
     assert_eq!(steps, 2, "progress is lost");
+    driver.join().expect("the driver ends");
+}
+
+/// A thread that waits for streams.
+#[derive(Default)]
+struct Woken {
+    is_woken: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        *self.is_woken.lock().expect("no thread has failed") = true;
+        self.changed.notify_all();
+    }
+}
+
+/// A connection receives all that its driver sends, in order, and the end, whether it waits for each by itself or is woken.
+pub fn a_connection_receives_everything_with_and_without_a_thread(begins_with_thread: bool) {
+    let (sender, receiver) = reply_queue();
+    let driver = thread::spawn(move || {
+        for step in 0..3 {
+            assert!(sender.send(step), "the connection receives");
+        }
+    });
+    let woken = Arc::new(Woken::default());
+    let waker = Waker::from(Arc::clone(&woken));
+    let (mut has_thread, mut steps) = (begins_with_thread, 0);
+    loop {
+        match receiver.try_recv() {
+            Ok(step) => {
+                assert_eq!(step, steps, "an entry is lost, repeated or out of order");
+                steps += 1;
+                has_thread = !has_thread;
+            }
+            Err(TryRecvError::Disconnected) => break,
+            Err(TryRecvError::Empty) if has_thread => assert!(receiver.wait(Duration::MAX)),
+            Err(TryRecvError::Empty) => {
+                if receiver.wake_at_next(&waker) {
+                    let is_woken = woken.is_woken.lock().expect("no thread has failed");
+                    let waited = woken.changed.wait_while(is_woken, |is_woken| !*is_woken);
+                    *waited.expect("no thread has failed") = false;
+                }
+            }
+        }
+    }
+    assert_eq!(steps, 3, "the last entry is lost");
     driver.join().expect("the driver ends");
 }
 

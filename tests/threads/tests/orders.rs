@@ -35,6 +35,13 @@ fn a_caller_receives_its_progress_and_then_its_outcome() {
 }
 
 #[test]
+fn a_connection_receives_everything_with_and_without_a_thread() {
+    for begins_with_thread in [false, true] {
+        explore(move || threads::a_connection_receives_everything_with_and_without_a_thread(begins_with_thread));
+    }
+}
+
+#[test]
 fn no_input_is_left_and_one_thread_works_at_a_time() {
     for most in [0, 1, 64] {
         explore(move || threads::no_input_is_left_and_one_thread_works_at_a_time(most));

@@ -240,8 +240,10 @@ mod tests {
     fn the_reason_of_a_refusal_is_for_the_log_unless_it_repeats_the_request() {
         for (response, expected) in [
             (
-                Refusal::stopped().into_response(UnreadableId::Null),
-                Some("503 Service Unavailable: the server is being stopped"),
+                too_many_connections(),
+                Some(
+                    "503 Service Unavailable: there are too many connections at this time: as many as max_connections allows",
+                ),
             ),
             (
                 Refusal::new(StatusCode::NOT_FOUND, "not here").into_response(UnreadableId::Null),
