@@ -50,7 +50,7 @@ use crate::END_TIMEOUT;
 use crate::args::Args;
 use crate::args::serve::ServeArgs;
 use crate::logging::Log;
-use crate::platform::Reopen;
+use crate::platform::{Reopen, raise_descriptors};
 use crate::record::Record;
 use crate::signals::Signals;
 
@@ -92,6 +92,7 @@ pub(crate) fn run(args: &Arc<ServeArgs>, log: &Log) -> io::Result<bool> {
     let on_hangup = reloading(Arc::clone(&setup), request);
     let signals = Signals::stop(within, move || stop.shutdown(drain), move || kill.kill(), on_hangup)?;
     plan.warn();
+    raise_limit(args);
     // So that warnings are printed before.
     log.flush();
     // Who reads this may send signals.
@@ -116,6 +117,18 @@ fn reloading(setup: Arc<Setup>, request: ReloadRequest) -> Option<Reopen> {
         }
         request.send();
     }))
+}
+
+/// Lets the process have as many file descriptors as there may be connections, and some more for the servers.
+fn raise_limit(args: &ServeArgs) {
+    const OTHERS: u32 = 512;
+    if let Some(has) = raise_descriptors(u32::from(args.max_connections) + OTHERS) {
+        log::warn!(
+            "--max-connections {} needs more file descriptors than the {has} that the system permits (ulimit -n): connections \
+             beyond them wait until others have ended",
+            args.max_connections
+        );
+    }
 }
 
 /// Prints where servers are served, whatever the level of the log.
@@ -165,8 +178,8 @@ mod tests {
         let few = configured(&["--max-connections", "64", "--request-timeout", "7"]).relay;
         assert_eq!((few.limits.subscriptions, few.max_timeout), (usual.limits.subscriptions, usual.max_timeout));
         assert_eq!(few.request_timeout, Duration::from_secs(7));
-        let many = configured(&["--max-connections", "4097", "--request-timeout", "7200"]).relay;
-        assert_eq!((many.limits.subscriptions, many.max_timeout), (1024, Duration::from_secs(7200)));
+        let many = configured(&["--max-connections", "20000", "--request-timeout", "7200"]).relay;
+        assert_eq!((many.limits.subscriptions, many.max_timeout), (5000, Duration::from_secs(7200)));
     }
 
     #[test]

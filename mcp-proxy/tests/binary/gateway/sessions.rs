@@ -151,6 +151,42 @@ fn a_server_that_does_not_read_holds_up_no_other_and_is_written_only_what_it_may
     drop((sleeping, calls));
 }
 
+#[test]
+fn silent_streams_have_no_thread_and_one_too_many_is_refused_with_the_name_of_the_limit() {
+    let serving = Serving::start(&["--share", "all", "--max-connections", "20"]);
+    let sessions: Vec<_> = (0..11).map(|_| serving.session()).collect();
+    let asked = |number: usize| TestRequest::get().in_session(&sessions[number].id);
+    let open = |number| {
+        let mut stream = serving.raw.open(&asked(number));
+        assert_eq!(stream.until(|sent| sent.code() != 0).code(), 200, "{number}");
+        stream
+    };
+    let mut streams: Vec<_> = (0..10).map(open).collect();
+    let refused = serving.raw.answer(&asked(10));
+    assert_eq!(refused.code(), 503);
+    assert!(refused.text().contains("half of max_connections"), "{}", refused.text());
+    #[cfg(target_os = "linux")]
+    wait_until(|| {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", serving.id())).unwrap();
+        let mut names = tasks.flatten().map(|task| std::fs::read_to_string(task.path().join("comm")));
+        !names.any(|name| name.is_ok_and(|name| name.trim_end() == "mcp-connection"))
+    });
+    let left = streams.remove(0);
+    drop(left);
+    wait_until(|| {
+        let mut stream = serving.raw.open(&asked(10));
+        let is_open = stream.until(|sent| sent.code() != 0).code() == 200;
+        is_open && stream.is_silent()
+    });
+    if !cfg!(windows) {
+        let (code, errors) = serving.end("TERM");
+        assert_eq!(code, ENDED, "{errors}");
+        for stream in &mut streams {
+            assert!(stream.rest().ends_with("0\r\n\r\n"));
+        }
+    }
+}
+
 /// Connections without a request, as a machine leaves behind that was cut off from the network.
 #[test]
 fn connections_without_requests_make_room_and_one_too_many_is_refused_with_503() {
@@ -166,4 +202,30 @@ fn connections_without_requests_make_room_and_one_too_many_is_refused_with_503()
     assert_eq!(refused.code(), 503, "{}", refused.text());
     drop(calls);
     wait_until(|| serving.raw.answer(&session.post(&request("9", "pid", "{}"))).code() == 200);
+}
+
+/// The shell sets the limit, and the gateway takes its place.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_limit_of_descriptors_is_raised_for_the_connections_or_a_line_says_that_it_cannot_be() {
+    for (limit, is_enough) in [("-S -n 100", true), ("-n 100", false)] {
+        let gateway = before(&["--max-connections", "1000", "--health"], super::serving::SERVER);
+        let mut command = std::process::Command::new("sh");
+        command.arg("-c").arg(format!("ulimit {limit}; exec \"$0\" \"$@\"")).arg(gateway.get_program());
+        command.args(gateway.get_args()).stdin(std::process::Stdio::null());
+        for (name, value) in gateway.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        let serving = Serving::spawn_after_warnings(command);
+        let limits = std::fs::read_to_string(format!("/proc/{}/limits", serving.id())).unwrap();
+        let line = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
+        let soft: u32 = line.split_whitespace().nth(3).unwrap().parse().unwrap();
+        assert_eq!(soft > 1000, is_enough, "{line}");
+        let warned =
+            serving.warnings.iter().any(|line| line.contains("--max-connections 1000 needs more file descriptors"));
+        assert_eq!(warned, !is_enough, "{:?}", serving.warnings);
+    }
 }
