@@ -47,6 +47,13 @@ impl Instant {
         self.0
     }
 
+    /// The last moment up to this one that is a multiple of `step` after the start; this moment if `step` is zero.
+    #[must_use]
+    pub(crate) fn rounded_down(self, step: Duration) -> Self {
+        let beyond = self.0.as_nanos().checked_rem(step.as_nanos()).unwrap_or(0);
+        self - Duration::from_nanos(u64::try_from(beyond).unwrap_or(0))
+    }
+
     /// The time from `earlier` to this moment; zero if this moment is the earlier one.
     #[must_use]
     pub const fn saturating_duration_since(self, earlier: Self) -> Duration {
@@ -105,5 +112,14 @@ mod tests {
         last += 2 * second;
         assert_eq!(last, Instant::MAX);
         assert!(Instant::START < now && now < now + Duration::from_nanos(1) && now < Instant::MAX);
+    }
+
+    #[test]
+    fn a_moment_is_rounded_to_a_multiple_of_the_step() {
+        let after = |millis| Instant::after_start(Duration::from_millis(millis));
+        for (moment, step, expected) in [(0, 7, 0), (6, 7, 0), (7, 7, 7), (22, 7, 21), (22, 0, 22)] {
+            assert_eq!(after(moment).rounded_down(Duration::from_millis(step)), after(expected), "{moment} {step}");
+        }
+        assert!(Instant::MAX.rounded_down(Duration::from_secs(1)) > after(u64::MAX));
     }
 }

@@ -1,5 +1,6 @@
 //! The server over HTTP: RULES 5 and 7, and the rows OR, SE, RP and HT of the catalogue that apply to it.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use mcp_proto::client::{Call, CloseReason, Outcome};
@@ -837,6 +838,31 @@ fn cl5_a_pause_of_no_time_between_comments_is_refused() {
     let mut http = HttpConfig::new();
     http.keep_alive = Duration::ZERO;
     assert!(Server::new(Http::new(http), Config::new("s", "1")).is_err(), "or handling a timeout would never end");
+}
+
+#[test]
+fn comments_on_streams_that_were_opened_at_different_times_are_due_together_and_never_late() {
+    let mut harness = HttpServerHarness::new();
+    let mut opened = BTreeMap::new();
+    for _ in 0..40 {
+        let id = harness.session("2025-11-25");
+        let stream = harness.begin(&TestRequest::new("GET", "").in_session(&id));
+        harness.take(stream);
+        opened.insert(stream, harness.now);
+        harness.pass(Duration::from_millis(333));
+    }
+    let (until, mut wakes) = (harness.now + Duration::from_secs(30), 0);
+    while let Some(at) = harness.server.poll_timeout().filter(|at| *at < until) {
+        harness.pass(at - harness.now);
+        wakes += 1;
+        for (stream, last) in &mut opened {
+            if harness.take(*stream).text().starts_with(':') {
+                *last = harness.now;
+            }
+            assert!(harness.now - *last <= Duration::from_secs(15));
+        }
+    }
+    assert!((12..=18).contains(&wakes), "{wakes} for 40 streams in twice the pause");
 }
 
 #[test]

@@ -181,7 +181,8 @@ pub struct HttpConfig {
     ///
     /// Rules: SH-S-55.
     pub retry: Option<Duration>,
-    /// The pause after which a comment is sent on an idle stream, so that no proxy closes it. Default 15 s.
+    /// The pause after which a comment is sent on an idle stream, so that no proxy closes it; up to an eighth of it less, so that
+    /// several streams are due at the same time. Default 15 s.
     pub keep_alive: Duration,
     /// How long the body of a request may take to arrive. Default 30 s.
     ///

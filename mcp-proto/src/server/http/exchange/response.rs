@@ -44,9 +44,11 @@ impl<P: ExchangeTypes> Exchanges<P> {
         self.keep_alive(exchange, output);
     }
 
-    /// Sets the time after which a comment is written to a stream on which nothing is written.
+    /// Sets the time after which a comment is written to a stream on which nothing is written. Streams share these times, so that
+    /// a driver wakes up eight times in this time, however many there are.
     pub(crate) fn keep_alive(&self, exchange: ExchangeKey, output: &mut Output<'_>) {
-        output.set_timer(HttpTimer::KeepAlive(exchange), output.now + self.keep_alive);
+        let due = (output.now + self.keep_alive).rounded_down(self.keep_alive / 8);
+        output.set_timer(HttpTimer::KeepAlive(exchange), due);
     }
 
     /// Writes a message as an event without an id, which cannot be resumed.
