@@ -8,6 +8,7 @@
 //! | `revision` | the revisions, and everything that differs between them |
 //! | `supported` | the revisions that one side of a connection supports |
 //! | `method` | the methods, with the properties of each |
+//! | `target` | what a request is about, as far as a log may show it |
 //! | `meta` | the keys of `_meta` |
 //! | `capability` | the capabilities of clients and servers |
 //! | `code` | the codes of errors |
@@ -29,6 +30,7 @@ pub mod schema_keyword;
 pub mod status;
 pub mod structured;
 mod supported;
+mod target;
 pub(crate) mod trace_context;
 mod values;
 

@@ -166,7 +166,9 @@ impl Call {
         self
     }
 
-    pub(crate) fn is_unchanged(&self) -> bool {
+    /// Whether the request is passed through ([`Call::unchanged`]).
+    #[must_use]
+    pub fn is_unchanged(&self) -> bool {
         self.meta == AddedMeta::Nothing
     }
 }

@@ -94,6 +94,12 @@ impl RequestKey {
         self.session
     }
 
+    /// The JSON-RPC id with which the request is sent first, for a log. If it is sent again, that has another id.
+    #[must_use]
+    pub fn id(self) -> RequestId {
+        self.to_wire()
+    }
+
     /// The request's id on the wire.
     pub(crate) fn to_wire(self) -> RequestId {
         match self.instance {

@@ -11,9 +11,6 @@ use crate::jsonrpc::ErrorObject;
 use crate::spec::{Method, TraceContext};
 use crate::text::Excerpt;
 
-/// The most characters of a target that are kept.
-const TARGET_CHARS: usize = 128;
-
 /// A request of a client that has ended, without its payload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -24,8 +21,7 @@ pub struct EndedRequest {
     pub principal: Option<Principal>,
     /// The method.
     pub method: Method,
-    /// What the request is about: the name of the tool or prompt, or only the scheme of the resource's URI, because the
-    /// rest of it may be private. At most 128 characters.
+    /// What the request is about ([`Method::target`]).
     pub target: Option<Excerpt>,
     /// How the request ended.
     pub outcome: RequestOutcome,
@@ -79,11 +75,39 @@ impl RequestOutcome {
         if let Self::Error(code) = self { Some(code) } else { None }
     }
 
-    fn of(answer: &Result<Json, ErrorObject>) -> Self {
-        let result = match answer {
-            Ok(result) => result,
-            Err(error) => return Self::Error(error.code()),
-        };
+    /// How a request has ended that was answered so.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use mcp_proto::server::RequestOutcome;
+    /// use mcp_proto::{ErrorObject, Json};
+    ///
+    /// let failed = Json::parse(r#"{"content":[],"isError":true}"#)?;
+    /// assert_eq!(RequestOutcome::of_answer(&Ok(failed)), RequestOutcome::ToolError);
+    /// assert_eq!(RequestOutcome::of_answer(&Err(ErrorObject::internal())), RequestOutcome::Error(-32603));
+    /// # Ok::<(), mcp_proto::JsonError>(())
+    /// ```
+    #[must_use]
+    pub fn of_answer(answer: &Result<Json, ErrorObject>) -> Self {
+        match answer {
+            Ok(result) => Self::of_result(result),
+            Err(error) => Self::Error(error.code()),
+        }
+    }
+
+    /// How a request has ended that has this result: [`Self::Result`], [`Self::ToolError`] or [`Self::InputRequired`].
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use mcp_proto::Json;
+    /// use mcp_proto::server::RequestOutcome;
+    ///
+    /// assert_eq!(RequestOutcome::of_result(&Json::empty_object()), RequestOutcome::Result);
+    /// ```
+    #[must_use]
+    pub fn of_result(result: &Json) -> Self {
         let [kind, is_error] = result.first_members(["resultType", "isError"]);
         if is_error.is_some_and(|is_error| is_error.as_bytes() == b"true") {
             Self::ToolError
@@ -126,7 +150,7 @@ impl OpenRequests {
         let begun = Begun {
             principal,
             method: method.clone(),
-            target: target(method, params),
+            target: method.target(params),
             at: self.renewed.take().unwrap_or(now),
             params_bytes: params.map_or(0, Json::len),
             trace_id: trace_id(params),
@@ -146,7 +170,7 @@ impl OpenRequests {
             Ok(result) => result.len(),
             Err(error) => error.as_json().len(),
         };
-        Some(begun.ended(ticket, RequestOutcome::of(answer), bytes, now))
+        Some(begun.ended(ticket, RequestOutcome::of_answer(answer), bytes, now))
     }
 
     /// The request has ended without an answer; `None` if it is not known.
@@ -176,20 +200,6 @@ impl Begun {
         let duration = now.saturating_duration_since(at);
         EndedRequest { ticket, principal, method, target, outcome, duration, params_bytes, answer_bytes, trace_id }
     }
-}
-
-/// What a request is about, as far as a log may show it.
-fn target(method: &Method, params: Option<&Json>) -> Option<Excerpt> {
-    let named_by = method.facts().named_by?;
-    let name = params?.first_member(named_by)?;
-    let name = name.as_string()?;
-    let shown = match named_by {
-        "name" => &*name,
-        "uri" => name.split_once(':')?.0,
-        // Who knows the id of a task may be able to read its result.
-        _ => return None,
-    };
-    Some(Excerpt::new(shown, TARGET_CHARS)).filter(|shown| !shown.as_str().is_empty())
 }
 
 /// The trace id in `traceparent` (W3C Trace Context, section 3.2).

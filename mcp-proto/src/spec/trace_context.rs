@@ -81,6 +81,22 @@ impl TraceContext {
         Self::of([traceparent, list(TRACESTATE), list(BAGGAGE)])
     }
 
+    /// Reads the context from values that have the names of the headers, such as those that a propagator of OpenTelemetry
+    /// has set.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use mcp_proto::TraceContext;
+    ///
+    /// let trace = TraceContext::from_values(|name| (name == "baggage").then_some("tenant=7"));
+    /// assert_eq!(trace.values().collect::<Vec<_>>(), [("baggage", "tenant=7")]);
+    /// ```
+    #[must_use]
+    pub fn from_values<'v>(value: impl Fn(&str) -> Option<&'v str>) -> Self {
+        Self::of([TRACEPARENT, TRACESTATE, BAGGAGE].map(|name| value(name).map(Box::from)))
+    }
+
     fn of([traceparent, tracestate, baggage]: [Option<Box<str>>; 3]) -> Self {
         let fits = |value: &str, longest| value.len() <= longest && HeaderValue::from_str(value).is_ok();
         let traceparent = traceparent.filter(|value| fits(value, MAX_TRACEPARENT));
@@ -147,8 +163,8 @@ impl TraceContext {
         headers
     }
 
-    /// The values, each with its name.
-    fn values(&self) -> impl Iterator<Item = (&'static str, &str)> {
+    /// The values, each with the name of its header.
+    pub fn values(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let values = [(TRACEPARENT, self.traceparent()), (TRACESTATE, self.tracestate()), (BAGGAGE, self.baggage())];
         values.into_iter().filter_map(|(name, value)| Some((name, value?)))
     }
