@@ -19,6 +19,14 @@
 //! | [`Error`] | why a client could not connect, or a call has no result |
 //! | [`Change`], [`Observation`], [`Severity`] | events of a subscription, and events of a client that need no answer |
 //!
+//! What drivers of clients and of servers use:
+//!
+//! | items | purpose |
+//! |---|---|
+//! | [`Operation`], [`OperationEnd`], [`request_id_text`] | what a span or a metric states about a request, without its payload |
+//! | [`OperationNames`], [`OperationLabel`] | which names of methods, tools and prompts metrics contain, so that peers cannot make up series |
+//! | [`DURATION_BUCKETS`] | the buckets of durations |
+//!
 //! What a driver of clients uses:
 //!
 //! | items | purpose |
@@ -79,6 +87,8 @@ mod lenient;
 mod not_read;
 mod notice;
 mod observation;
+mod operation;
+mod operation_names;
 mod pages;
 mod progress;
 mod proxy_exceptions;
@@ -119,6 +129,8 @@ pub use mcp_proto::Severity;
 pub use not_read::not_read;
 pub use notice::{NOTICE_BYTES, NOTICES, Notice, NoticeLoad};
 pub use observation::Observation;
+pub use operation::{DURATION_BUCKETS, Operation, OperationEnd, request_id_text};
+pub use operation_names::{OperationLabel, OperationNames};
 pub use pages::{MAX_PAGES, Pages};
 pub use progress::{ProgressBytes, ProgressQueue};
 pub use proxy_exceptions::ProxyExceptions;

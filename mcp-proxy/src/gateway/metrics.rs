@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use mcp_application::DURATION_BUCKETS;
 use mcp_blocking::{GatewayStatus, ServerStatus};
 use mcp_proto::Method;
 use mcp_proto::server::{EndedRequest, RequestOutcome};
@@ -20,8 +21,6 @@ use prometheus_client::registry::Registry;
 
 use super::audit::Audit;
 
-/// The upper bounds of the buckets in seconds, which are those of OpenTelemetry's conventions for MCP.
-const BUCKETS: [f64; 14] = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0];
 /// The tools and prompts of each server that have numbers of their own.
 const MOST_NAMES: usize = 100;
 /// The label of all further ones, and of unknown methods.
@@ -67,7 +66,8 @@ struct OfServer {
 impl Metrics {
     pub(super) fn new(status: GatewayStatus, is_shown: bool, audit: Option<Arc<Audit>>) -> Self {
         let mut registry = Registry::default();
-        let durations: Family<_, _, fn() -> Histogram> = Family::new_with_constructor(|| Histogram::new(BUCKETS));
+        let durations: Family<_, _, fn() -> Histogram> =
+            Family::new_with_constructor(|| Histogram::new(DURATION_BUCKETS));
         let pauses = Family::default();
         registry.register(
             "mcp_server_operation_duration_seconds",
