@@ -37,8 +37,9 @@ use mcp_proto::client::{Call, DetectedEra, HttpTransport};
 use mcp_proto::{Fault, Json, Method, Notification, ProtocolVersion, UsageError};
 use progress::{ProgressSender, progress};
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::Instant;
 use tool_task::TaskInputs;
+
+use crate::operations::Operations;
 
 #[cfg(feature = "http-client")]
 pub use builder::HttpServer;
@@ -77,6 +78,7 @@ pub struct Client {
     connected: SharedConnected,
     progress: ProgressBytes,
     input: Arc<TaskInputs>,
+    operations: Operations,
 }
 
 impl Client {
@@ -247,30 +249,23 @@ impl Client {
         }
     }
 
-    /// Sends a request to the task. If it is not accepted, the reason is sent instead of an outcome.
     /// Sends a request, and waits for its outcome.
     async fn complete_call(&self, call: Call) -> Result<Json, Error> {
         // No receiver for progress, and none for the acceptance, because the outcome includes that.
         self.hand_in(call, None, None).await?.outcome().await
     }
 
+    /// Sends a request to the task. If it is not accepted, the reason is sent instead of an outcome.
     async fn hand_in(
         &self,
         call: Call,
         progress: Option<ProgressSender>,
         accept: Option<oneshot::Sender<()>>,
     ) -> Result<Waiting, Error> {
-        let span = tracing::debug_span!(
-            "mcp_request",
-            method = %call.method(),
-            request = tracing::field::Empty,
-            version = tracing::field::Empty,
-            outcome = tracing::field::Empty,
-            duration_ms = tracing::field::Empty,
-        );
+        let (begun, call) = self.operations.calling(call);
         let number = CallNumber(self.next_call.fetch_add(1, Ordering::Relaxed));
         let (outcome, waiting) = oneshot::channel();
-        let caller = Caller { number, outcome, progress, span, began: Instant::now() };
+        let caller = Caller { number, outcome, progress, begun };
         self.send(Input::Request { call, caller, accept }).await?;
         let (server, remarks) = (Arc::clone(&self.server), self.remarks.clone());
         Ok(Waiting { number, server, outcome: Some(waiting), remarks })

@@ -113,15 +113,16 @@
 //!
 //! # Features
 //!
-//! | feature | what it adds | crates with this feature alone; 49 without any |
+//! | feature | what it adds | crates with this feature alone; 51 without any |
 //! |---|---|---|
-//! | `http-server` (on by default) | servers over HTTP, on hyper | 61 |
-//! | `http-client` (on by default) | clients over HTTP, on [`reqwest`] with rustls and aws-lc, and signing in | 118 |
-//! | `schema` | schemas of the types of a [`Router`]'s functions, by the crate `schemars` | 57 |
-//! | `skills` | skills of a [`Router`], and a client that compares their files with their digests | 51 |
-//! | `redis` | sessions in Redis or Valkey (`store::Redis`), so that any process of a server can serve any request; with `http-server` | 104 |
+//! | `http-server` (on by default) | servers over HTTP, on hyper | 63 |
+//! | `http-client` (on by default) | clients over HTTP, on [`reqwest`] with rustls and aws-lc, and signing in | 120 |
+//! | `schema` | schemas of the types of a [`Router`]'s functions, by the crate `schemars` | 59 |
+//! | `skills` | skills of a [`Router`], and a client that compares their files with their digests | 53 |
+//! | `opentelemetry` | durations of requests as metrics of OpenTelemetry, and traces that lead from clients to servers (below) | 58 |
+//! | `redis` | sessions in Redis or Valkey (`store::Redis`), so that any process of a server can serve any request; with `http-server` | 106 |
 //!
-//! A server that calls no other one over HTTP needs 69 crates in place of the 127 of the example above, and a client 118:
+//! A server that calls no other one over HTTP needs 71 crates in place of the 129 of the example above, and a client 120:
 //!
 //! ```sh
 //! cargo add mcp-tokio --no-default-features --features http-server,schema
@@ -170,18 +171,29 @@
 //! # What is logged
 //!
 //! Each connection of a client has a `tracing` span `mcp_client`, and each of its requests a span `mcp_request` (level
-//! debug). A server's handlers run in a span `mcp_server_request` (level info). The names of these spans and of their
-//! fields do not change within a major version:
+//! debug). A server's handlers run in a span `mcp_server_request` (level info). Requests that the machines answer or make
+//! themselves, such as `initialize`, have none. The names of these spans and of their fields do not change within a major
+//! version:
 //!
 //! | field | of | value |
 //! |---|---|---|
-//! | `method` | both | the method |
-//! | `version` | both | the protocol revision; of a client, the one in force when the request was made |
-//! | `request` | `mcp_request` | the key of the request, which is local to the connection |
-//! | `session` | `mcp_server_request` | the key of the session, which is local to the server; none for a stateless request |
+//! | `otel.name` | both | the method, and after a space the tool or prompt, once it has given a result |
+//! | `otel.kind`, `otel.status_code` | both | `client` or `server`; `error` if there is an `error.type` |
+//! | `mcp.method.name` | both | the method |
+//! | `mcp.protocol.version` | both | the protocol revision; of a client, the one in force when the request was made |
+//! | `mcp.session.id` | `mcp_server_request` | the number of the session, which is local to the server; none for a stateless request. The session's own id is a secret |
+//! | `jsonrpc.request.id` | both | the id of the request; of a client, the first if it is sent again |
+//! | `gen_ai.tool.name`, `gen_ai.prompt.name` | both | the tool or the prompt |
+//! | `gen_ai.operation.name` | both | `execute_tool` for a call of a tool |
+//! | `mcp.resource.scheme` | both | the scheme of the resource's URI, of which the rest may be private |
+//! | `network.transport`, `network.protocol.name` | both | `tcp` and `http`; `pipe` for stdio and child processes; none for other streams |
 //! | `traceparent` | `mcp_server_request` | the trace that the client states, if any (`IncomingRequest::trace_context`) |
-//! | `outcome` | both | `result` or `error`; of a server also `cancelled` or `panicked`; of a client the name of a [`Failed`] |
-//! | `duration_ms` | both | the time until the outcome, in milliseconds |
+//! | `outcome` | both | `result`, `tool_error` (the tool has failed), `input_required` or `error`; of a server also `cancelled` or `panicked`; of a client the name of a [`Failed`] |
+//! | `error.type` | both | of a failure: the code of the JSON-RPC error if there is one, otherwise the outcome |
+//! | `rpc.response.status_code` | both | the code of the JSON-RPC error |
+//! | `duration` | both | the time until the outcome, in seconds |
+//!
+//! Methods, ids, and names of tools and prompts have at most 128 characters.
 //!
 //! A gateway has a span `mcp_gateway_backend` (level info) for each backend, whose field `backend` is the number of it.
 //!
@@ -189,6 +201,30 @@
 //! server's stdout does not begin a JSON object or array, at most 80 characters of it are logged.
 //! [`Builder::log_stderr`] logs a server's stderr.
 //!
+//! # OpenTelemetry
+//!
+//! The names of the spans and fields are those of OpenTelemetry's [semantic conventions for MCP], as far as these have one.
+//! The crate `tracing-opentelemetry` makes a span of OpenTelemetry of each, with the name and the kind in `otel.name` and
+//! `otel.kind`. Differences from the conventions: no URI of a resource, no text of an error, and the number of a session
+//! in place of its id.
+//!
+//! The feature `opentelemetry` adds what a layer for `tracing` cannot do:
+//!
+//! * The client states the trace of the span of a request in `_meta`, unless the application has done so, and the span of
+//!   the server continues it. The application's propagator decides what is sent and received: without
+//!   `opentelemetry::global::set_text_map_propagator`, it is nothing. A server trusts its clients with the ids of traces then,
+//!   and with whether they are recorded.
+//! * A span has the name of its tool or prompt also if this becomes known only by its result.
+//! * The histograms `mcp.server.operation.duration` and `mcp.client.operation.duration` of the meter `mcp-tokio`, also
+//!   for requests whose spans are disabled. Set `opentelemetry::global::set_meter_provider` before a server is created and
+//!   before a client connects. A client can call tools that do not exist, so that a tool or a prompt is an attribute only
+//!   after it has given a result, and at most 100 of each are; unknown methods are `_OTHER`
+//!   ([`application::OperationNames`]).
+//!
+//! The feature has version 0.33 of the crate `opentelemetry`, and the application must have the same: another version has
+//! its own providers. The example `opentelemetry` exports both over OTLP.
+//!
+//! [semantic conventions for MCP]: https://opentelemetry.io/docs/specs/semconv/gen-ai/mcp/
 //! [`Failed`]: mcp_proto::Failed
 
 // How the source is laid out:
@@ -222,7 +258,8 @@
 // | `proxy` | the proxy: connects a client on a byte stream to a server over HTTP or in a child process |
 // | `stdio` | stdin and stdout of this process |
 // | `lines`, `bounded` | lines that are queued for a byte stream, and a queue that counts the entries that were dropped |
-// | `clock`, `panics`, `spans` | the clock, panics of handlers, and how the spans of requests end |
+// | `operations` | what is reported about requests: spans, and durations |
+// | `clock`, `panics` | the clock, and panics of handlers |
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -238,6 +275,7 @@ mod gateway;
 mod http_client;
 mod lines;
 mod link;
+mod operations;
 mod panics;
 mod proxy;
 mod router;
@@ -246,7 +284,6 @@ mod server;
 pub mod sign_in;
 #[cfg(feature = "http-client")]
 mod signing;
-mod spans;
 mod stdio;
 #[cfg(feature = "http-server")]
 pub mod store;

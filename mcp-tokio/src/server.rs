@@ -36,7 +36,7 @@ use mcp_proto::machine::ClientStream;
 #[cfg(feature = "http-server")]
 use mcp_proto::server::SessionMode;
 use mcp_proto::server::{Config, ServerTransport};
-use requests::Requests;
+use requests::{Commands, Requests};
 use running::{Running, drain};
 use service::AnyService;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -55,6 +55,7 @@ pub(crate) use running::Stage;
 pub use service::Service;
 
 use crate::byte_stream::ByteStream;
+use crate::operations::{Network, Operations};
 use crate::stdio::{Streams, Written};
 #[cfg(feature = "http-server")]
 use crate::store::{AnyStore, StoreLink};
@@ -91,6 +92,7 @@ pub struct Server {
     mistake: Option<InvalidService>,
     service: Arc<dyn AnyService>,
     running: Arc<Running>,
+    operations: Operations,
     #[cfg(feature = "http-server")]
     store: Option<Arc<dyn AnyStore>>,
 }
@@ -104,6 +106,7 @@ impl Server {
             mistake,
             service: Arc::new(service),
             running: Arc::new(Running::new(config)),
+            operations: Operations::of_server(),
             #[cfg(feature = "http-server")]
             store: None,
         };
@@ -163,7 +166,9 @@ impl Server {
         write: impl AsyncWrite + Send + Unpin + 'static,
         written: Option<Written>,
     ) -> io::Result<CloseReason> {
-        let (requests, commands) = Requests::new(Arc::clone(&self.service), &self.running);
+        // Only what is written to stdout is waited for.
+        let network = if written.is_some() { Network::Pipe } else { Network::Unknown };
+        let (requests, commands) = self.requests(network);
         // Without reading ahead, the end of the input of a client that reads nothing would not be detected.
         let client = ByteStream::new(ClientStream, read, write).reading_ahead();
         stream::serve(machine, requests, commands, client, written).await
@@ -187,7 +192,7 @@ impl Server {
             None
         };
         let machine = self.machine(mcp_proto::server::Http::new(http))?;
-        let (requests, commands) = Requests::new(Arc::clone(&self.service), &self.running);
+        let (requests, commands) = self.requests(Network::Http);
         let (stage, publisher) = (requests.stage(), requests.publisher());
         let store = stored.map(|(store, stored)| StoreLink::start(store, &stored));
         Ok(HttpService::start(http::Handlers::new(machine, requests, commands, store), stage, publisher))
@@ -254,6 +259,10 @@ impl Server {
     /// ```
     pub async fn shutdown(&self, timeout: Duration) -> usize {
         drain(&self.running, timeout).await
+    }
+
+    fn requests(&self, network: Network) -> (Requests, Commands) {
+        Requests::new(Arc::clone(&self.service), &self.running, self.operations.over(network))
     }
 
     pub(crate) fn machine<T: ServerTransport>(&self, transport: T) -> Result<mcp_proto::Server<T>, InvalidService> {

@@ -97,15 +97,17 @@ async fn the_log_contains_what_happened_and_no_secret() {
     let server = echo_server();
     let builder = legacy_client().http(&format!("{}?key=secret-1", server.url())).unwrap();
     let client = builder.bearer("secret-2").unwrap().connect().await.unwrap();
-    let arguments = Json::parse(r#"{"name":"secret-3"}"#.to_owned()).unwrap();
+    let arguments = Json::parse(r#"{"name":"echo","arguments":{"text":"secret-3"}}"#.to_owned()).unwrap();
     client.request("tools/call", Some(arguments)).await.unwrap();
     client.close().await;
     let text = journal.text();
     let span = format!("mcp_client{{server=\"{}\"}}", server.url());
     for expected in [
         &format!("{span}: mcp_tokio::client::driver: connected version=2025-11-25 transport=Streamable HTTP"),
-        "mcp_request{method=tools/call request=RequestKey {",
-        "} version=\"2025-11-25\" outcome=\"result\" duration_ms=",
+        "mcp_request{otel.kind=\"client\" otel.name=\"tools/call\" mcp.method.name=\"tools/call\" ",
+        "gen_ai.operation.name=\"execute_tool\" gen_ai.tool.name=\"echo\" network.transport=\"tcp\" ",
+        "network.protocol.name=\"http\" jsonrpc.request.id=2 mcp.protocol.version=\"2025-11-25\" ",
+        "otel.name=\"tools/call echo\" outcome=\"result\" duration=",
     ] {
         assert!(text.contains(expected), "{expected} is missing in {text}");
     }
@@ -180,15 +182,20 @@ async fn the_span_of_a_request_of_a_server_has_its_fields() {
     let text = journal.text();
     let closed: Vec<_> =
         text.lines().filter(|line| line.contains("mcp_server_request{") && line.contains("close")).collect();
-    for (method, trace, outcome) in [
-        ("succeed", "", "result"),
-        ("fail", " traceparent=\"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\"", "error"),
-        ("panic", "", "panicked"),
-        ("wait", "", "cancelled"),
+    let failed = |error: &str| format!("otel.status_code=\"error\" error.type=\"{error}\"");
+    let answered = |code: &str| format!("{} rpc.response.status_code={code}", failed(code));
+    let trace = " traceparent=\"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\"";
+    for (method, id, trace, outcome, error) in [
+        ("succeed", 2, "", "result", String::new()),
+        ("fail", 3, trace, "error", answered("-32601")),
+        ("panic", 4, "", "panicked", answered("-32603")),
+        ("wait", 5, "", "cancelled", failed("cancelled")),
     ] {
-        let begins = format!("mcp_server_request{{method={method} version=2025-11-25 session=SessionKey(");
-        let ends = format!("){trace} outcome=\"{outcome}\" duration_ms=");
-        let is_it = |line: &&&str| line.contains(&begins) && line.contains(&ends);
+        let begins =
+            format!("mcp_server_request{{otel.kind=\"server\" otel.name=\"_OTHER\" mcp.method.name=\"{method}\" ");
+        let middle = format!("mcp.protocol.version=\"2025-11-25\" mcp.session.id=1 jsonrpc.request.id={id}{trace}");
+        let ends = format!(" outcome=\"{outcome}\" duration=");
+        let is_it = |line: &&&str| [&begins, &middle, &ends, &error].iter().all(|part| line.contains(*part));
         assert_eq!(closed.iter().filter(is_it).count(), 1, "{method}: {text}");
     }
     assert!(!text.lines().any(|line| line.contains("mcp_") && line.contains("secret")), "{text}");

@@ -29,6 +29,7 @@ use crate::child;
 #[cfg(feature = "http-client")]
 use crate::http_client::{Exchanges, HttpClientError, HttpOptions};
 use crate::link::Feed;
+use crate::operations::{Network, Operations};
 #[cfg(feature = "http-client")]
 use crate::sign_in::Authorization;
 
@@ -223,7 +224,7 @@ impl Builder<HttpServer> {
         let sign_in = span.in_scope(|| authorization.map(start).transpose()).map_err(no_client)?;
         let link = Exchanges::new(options, &http).map_err(no_client)?;
         let transport = |machine: &proto::Client<_>| Some(machine.http_transport());
-        connect(machine, handler, (link, sign_in), transport, server, span).await
+        connect(machine, handler, (link, sign_in), transport, server, (span, Network::Http)).await
     }
 }
 
@@ -248,7 +249,7 @@ impl Builder<ChildServer> {
         let start = move || child::start(&mut command, log_stderr);
         let link = span.in_scope(|| ByteStream::start(ServerStream, start)).map_err(Error::Start)?;
         let machine = proto::Client::new(Stdio::new(), config)?;
-        connect(machine, handler, (link, ()), |_| None, "the server".into(), span).await
+        connect(machine, handler, (link, ()), |_| None, "the server".into(), (span, Network::Pipe)).await
     }
 }
 
@@ -264,7 +265,7 @@ impl Builder<StreamServer> {
         let span = tracing::info_span!("mcp_client");
         let machine = proto::Client::new(Stdio::new(), config)?;
         let link = ByteStream::new(ServerStream, read, write);
-        connect(machine, handler, (link, ()), |_| None, "the server".into(), span).await
+        connect(machine, handler, (link, ()), |_| None, "the server".into(), (span, Network::Unknown)).await
     }
 }
 
@@ -274,7 +275,7 @@ async fn connect<T: ClientTransport<Action: Send> + Send + 'static>(
     link: (impl Feed<proto::Client<T>, Action = T::Action>, impl Authorize<proto::Client<T>>),
     http_transport: fn(&proto::Client<T>) -> Option<HttpTransport>,
     server: Arc<str>,
-    span: Span,
+    (span, network): (Span, Network),
 ) -> Result<Client, Error> {
     let (commands, inputs) = mpsc::channel(COMMANDS);
     let (connected, answer) = oneshot::channel();
@@ -291,6 +292,7 @@ async fn connect<T: ClientTransport<Action: Send> + Send + 'static>(
             connected,
             progress: ProgressBytes::default(),
             input: Arc::new(input),
+            operations: Operations::of_client().over(network),
         }),
         Err(refused) => Err(refused.into_error(&server)),
     }

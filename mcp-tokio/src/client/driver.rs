@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use mcp_application::{
     Change, ClientEvent, Connected, MAX_CHANGE_BYTES, MAX_CHANGES, NOTICE_BYTES, NOTICES, NotConnected, Notice,
-    Observation, SharedConnected,
+    Observation, OperationEnd, SharedConnected,
 };
 use mcp_proto::client::{
     self as proto, Call, ClientTransport, CloseReason, DetectedEra, HttpTransport, Outcome, SubscriptionKey,
@@ -18,8 +18,8 @@ use mcp_proto::{
 };
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinHandle};
-use tokio::time::{Instant, timeout};
-use tracing::{Instrument, Span};
+use tokio::time::timeout;
+use tracing::Instrument;
 
 use super::Subscription;
 use super::handler::AnyHandler;
@@ -28,8 +28,8 @@ use crate::authorize::Authorize;
 use crate::bounded::{self, Entry, Sender, bounded};
 use crate::clock::{Alarm, now};
 use crate::link::Feed;
+use crate::operations::Begun;
 use crate::panics::caught;
-use crate::spans::record_outcome;
 
 /// How long the handler may take for the last notifications after everything else has ended.
 const NOTICE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -62,8 +62,7 @@ pub(super) struct Caller {
     pub(super) outcome: oneshot::Sender<Result<Outcome, UsageError>>,
     /// Receives progress, if the caller has requested it.
     pub(super) progress: Option<ProgressSender>,
-    pub(super) span: Span,
-    pub(super) began: Instant,
+    pub(super) begun: Begun,
 }
 
 impl Entry for Notice {
@@ -256,17 +255,14 @@ where
         }
     }
 
-    fn on_request(&mut self, call: Call, caller: Caller, accept: Option<oneshot::Sender<()>>) {
+    fn on_request(&mut self, call: Call, mut caller: Caller, accept: Option<oneshot::Sender<()>>) {
         // The caller has cancelled it before the machine assigned a key.
         if caller.outcome.is_closed() {
             return;
         }
         match self.machine.request(call, now()) {
             Ok(request) => {
-                caller.span.record("request", tracing::field::debug(request));
-                if let Some(version) = self.machine.version() {
-                    caller.span.record("version", version.as_str());
-                }
+                caller.begun.accepted(request, self.machine.version());
                 self.requests.insert(caller.number, request);
                 self.callers.insert(request, caller);
                 let _ = accept.map(|accept| accept.send(()));
@@ -404,12 +400,7 @@ async fn notify(handler: Arc<dyn AnyHandler>, mut notices: bounded::Receiver<Not
 
 impl Caller {
     fn ended(self, outcome: Outcome) {
-        let how = match &outcome {
-            Outcome::Result(_) => "result",
-            Outcome::Error(_) => "error",
-            Outcome::Failed(reason) => reason.name(),
-        };
-        record_outcome(&self.span, how, self.began);
+        self.begun.ended(|| OperationEnd::of_outcome(&outcome));
         let _ = self.outcome.send(Ok(outcome));
     }
 }
@@ -422,6 +413,7 @@ mod tests {
 
     use super::*;
     use crate::link::Link;
+    use crate::operations::Operations;
 
     /// A link that does nothing: the test passes the input to the machine.
     #[derive(Default)]
@@ -473,11 +465,12 @@ mod tests {
     #[tokio::test]
     async fn nothing_is_kept_of_ended_requests() {
         let (mut driver, notices, _received) = connected();
+        let operations = Operations::of_client();
         for number in 0..3 {
             let (outcome, mut ended) = oneshot::channel();
-            let (span, began) = (Span::none(), Instant::now());
-            let caller = Caller { number: CallNumber(number), outcome, progress: None, span, began };
-            driver.on_input(Input::Request { call: Call::new("ping"), caller, accept: None });
+            let (begun, call) = operations.calling(Call::new("ping"));
+            let caller = Caller { number: CallNumber(number), outcome, progress: None, begun };
+            driver.on_input(Input::Request { call, caller, accept: None });
             assert_eq!((driver.callers.len(), driver.requests.len()), (1, 1));
             feed(&mut driver, &notices, &format!(r#"{{"jsonrpc":"2.0","id":{},"result":{{}}}}"#, number + 2));
             assert!(matches!(ended.try_recv(), Ok(Ok(Outcome::Result(_)))));
@@ -486,9 +479,9 @@ mod tests {
         // A refused request gets the reason.
         driver.machine.close(now());
         let (outcome, mut ended) = oneshot::channel();
-        let (number, span, began) = (CallNumber(7), Span::none(), Instant::now());
-        let caller = Caller { number, outcome, progress: None, span, began };
-        driver.on_input(Input::Request { call: Call::new("ping"), caller, accept: None });
+        let (begun, call) = operations.calling(Call::new("ping"));
+        let caller = Caller { number: CallNumber(7), outcome, progress: None, begun };
+        driver.on_input(Input::Request { call, caller, accept: None });
         assert!(matches!(ended.try_recv(), Ok(Err(UsageError::Closed))));
         assert_eq!((driver.callers.len(), driver.requests.len()), (0, 0));
     }

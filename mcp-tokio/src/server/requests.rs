@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use mcp_application::IncomingRequest;
+use mcp_application::{IncomingRequest, OperationEnd};
 use mcp_proto::client::Outcome;
 use mcp_proto::server::{Event, Scope, Server, ServerTransport};
 use mcp_proto::{ErrorObject, Instant, Json, Method, Notification, RequestKey, Ticket, TicketKey, UsageError};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::AbortHandle;
-use tracing::{Instrument, Span};
+use tracing::Instrument;
 
 use super::commands::{Accept, Command, FinalCommand};
 use super::incoming::Incoming;
@@ -19,7 +19,7 @@ use super::publisher::ServerPublisher;
 use super::running::{Running, Stage, register};
 use super::service::AnyService;
 use crate::clock::unix_time;
-use crate::spans::record_outcome;
+use crate::operations::{Begun, Operations};
 
 /// The capacity of the channel for commands of handlers. A handler that finds it full waits.
 const COMMANDS: usize = 64;
@@ -34,6 +34,7 @@ pub(super) struct Commands {
 /// The requests that handlers are processing, and the requests of handlers to clients.
 pub(super) struct Requests {
     service: Arc<dyn AnyService>,
+    operations: Operations,
     /// Publishers reach the server as long as it runs.
     _running: Arc<Running>,
     /// The machine limits their number.
@@ -49,13 +50,18 @@ pub(super) struct Requests {
 
 impl Requests {
     /// The requests of a stream or an HTTP service of this server.
-    pub(super) fn new(service: Arc<dyn AnyService>, running: &Arc<Running>) -> (Self, Commands) {
+    pub(super) fn new(
+        service: Arc<dyn AnyService>,
+        running: &Arc<Running>,
+        operations: Operations,
+    ) -> (Self, Commands) {
         let (to_commands, commands) = mpsc::channel(COMMANDS);
         let (to_final_commands, final_commands) = mpsc::unbounded_channel();
         register(running, &to_final_commands);
         let notices = Notices::new(&service, to_final_commands.clone());
         let requests = Self {
             service,
+            operations,
             _running: Arc::clone(running),
             open: BTreeMap::new(),
             asked: BTreeMap::new(),
@@ -207,11 +213,11 @@ impl Requests {
         let key = ticket.key();
         // The client may have cancelled the request meanwhile.
         let Some(request) = IncomingRequest::new(machine, &ticket, method, params, unix_time) else { return };
-        let span = span_of(&request);
+        let begun = self.operations.received(&request, machine.request_id(&ticket));
+        let span = begun.span().clone();
         let incoming = Incoming::new(request, self.commands.clone(), self.final_commands.clone());
         let service = Arc::clone(&self.service);
-        let (final_commands, began) = (self.final_commands.clone(), tokio::time::Instant::now());
-        let unanswered = Unanswered { ticket: key, final_commands, began, span: span.clone() };
+        let unanswered = Unanswered { ticket: key, final_commands: self.final_commands.clone(), begun: Some(begun) };
         let serving = async move {
             let answer = service.serve(incoming).await;
             unanswered.answer(answer);
@@ -228,25 +234,6 @@ impl Drop for Requests {
             task.abort();
         }
     }
-}
-
-/// The span of a request: its fields are those that the documentation of the crate promises.
-fn span_of(request: &IncomingRequest) -> Span {
-    let span = tracing::info_span!(
-        "mcp_server_request",
-        method = %request.method(),
-        version = %request.version(),
-        session = request.session().map(tracing::field::debug),
-        traceparent = tracing::field::Empty,
-        outcome = tracing::field::Empty,
-        duration_ms = tracing::field::Empty,
-    );
-    if !span.is_disabled() {
-        if let Some(traceparent) = request.trace_context().traceparent() {
-            span.record("traceparent", traceparent);
-        }
-    }
-    span
 }
 
 /// The result of a command, to be sent to the handler once there is room for more.
@@ -275,28 +262,30 @@ impl Accepted {
 struct Unanswered {
     ticket: TicketKey,
     final_commands: mpsc::UnboundedSender<FinalCommand>,
-    began: tokio::time::Instant,
-    /// The span of the request; disabled once its outcome was recorded.
-    span: Span,
+    /// `None` once the end of the request was reported.
+    begun: Option<Begun>,
 }
 
 impl Unanswered {
     fn answer(mut self, answer: Result<Json, ErrorObject>) {
-        self.record(if answer.is_ok() { "result" } else { "error" });
+        self.report(|| OperationEnd::of_answer(&answer));
         let _ = self.final_commands.send(FinalCommand::Answer(self.ticket, answer));
     }
 
-    fn record(&mut self, outcome: &str) {
-        let span = std::mem::replace(&mut self.span, Span::none());
-        record_outcome(&span, outcome, self.began);
+    fn report(&mut self, how: impl FnOnce() -> OperationEnd) {
+        if let Some(begun) = self.begun.take() {
+            begun.ended(how);
+        }
     }
 }
 
 impl Drop for Unanswered {
     fn drop(&mut self) {
-        self.record(if std::thread::panicking() { "panicked" } else { "cancelled" });
         if std::thread::panicking() {
+            self.report(|| OperationEnd::PANICKED);
             let _ = self.final_commands.send(FinalCommand::Answer(self.ticket, Err(ErrorObject::internal())));
+        } else {
+            self.report(|| OperationEnd::CANCELLED);
         }
     }
 }

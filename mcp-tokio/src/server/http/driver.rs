@@ -375,6 +375,7 @@ mod tests {
     use super::super::HttpBody;
     use super::super::handlers::{Commanded, Handlers};
     use super::*;
+    use crate::operations::Operations;
     use crate::server::commands::FinalCommand;
     use crate::server::incoming::Incoming;
     use crate::server::requests::Requests;
@@ -411,7 +412,8 @@ mod tests {
             let config =
                 Config::new("s", "1").with_capabilities(Json::parse(r#"{"tools":{"listChanged":true}}"#).unwrap());
             let running = Arc::new(Running::new(config.clone()));
-            let (requests, commands) = Requests::new(Arc::new(service) as Arc<dyn AnyService>, &running);
+            let (requests, commands) =
+                Requests::new(Arc::new(service) as Arc<dyn AnyService>, &running, Operations::of_server());
             let machine = Server::new(Http::new(HttpConfig::new()), config).unwrap();
             Self { driver: Driver::new(Handlers::new(machine, requests, commands, None)), may_answer, handlers }
         }
