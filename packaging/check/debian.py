@@ -103,7 +103,7 @@ def check_unit(root: Path) -> None:
     print("systemd-analyze: verify, security")
     configuration = root / "etc/mcp-proxy/servers.json"
     shutil.copy(root / DOCUMENTS / "examples/servers.json", configuration)
-    variables = {"ISSUES_TOKEN": "1", "SEARCH_KEY": "2"}
+    variables = {"ISSUES_TOKEN": "1", "SEARCH_KEY": "2", "ADA_TOKEN": "a" * 64, "BOB_TOKEN": "b" * 64}
     options = "--listen 127.0.0.1:0 --health"
 
     def lines(name: str) -> list[str]:
