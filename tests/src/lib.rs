@@ -23,7 +23,7 @@
 //! | [`on_the_wire`] | scenarios for servers that listen on sockets |
 //! | [`http1_requests`] | requests of HTTP/1.1 as bytes, well-formed and broken |
 //! | [`json_over_the_wire`] | the files of `JSONTestSuite` as bodies, parameters and lines |
-//! | [`behind_nginx`], [`nginx`] | a server behind nginx, and nginx on loopback |
+//! | [`behind_reverse_proxy`], [`reverse_proxy`] | a server behind nginx and Caddy, and these on loopback |
 //! | [`installed`] | programs that some tests need |
 //! | [`redis_server`] | a Redis server that a test starts and ends |
 //! | [`given_up_locks`] | sign-ins that no longer want the lock for which they wait |
@@ -50,7 +50,7 @@
 
 pub mod aggregate;
 pub mod aggregate_simulation;
-pub mod behind_nginx;
+pub mod behind_reverse_proxy;
 pub mod catalogue;
 pub mod closing_server;
 pub mod deadline;
@@ -70,7 +70,6 @@ pub mod json_over_the_wire;
 pub mod json_text;
 pub mod keys;
 pub mod model_types;
-pub mod nginx;
 pub mod on_the_wire;
 pub mod pages;
 pub mod parallel;
@@ -80,6 +79,7 @@ pub mod provider_quirks;
 pub mod random_clients;
 pub mod redis_server;
 pub mod relay_pair;
+pub mod reverse_proxy;
 pub mod routed;
 pub mod routed_tasks;
 pub mod schema;

@@ -89,18 +89,18 @@ macro_rules! wire_tests {
         }
 
         #[test]
-        fn a_server_is_reached_through_nginx() {
-            use $crate::behind_nginx;
-            let server = $start(behind_nginx::configure);
-            behind_nginx::a_server_is_reached_through_nginx(&::mcp_testkit::raw_client::RawClient::new(&server.address));
+        fn a_server_is_reached_through_a_reverse_proxy() {
+            use $crate::behind_reverse_proxy;
+            let server = $start(behind_reverse_proxy::configure);
+            behind_reverse_proxy::a_server_is_reached_through_a_reverse_proxy(&::mcp_testkit::raw_client::RawClient::new(&server.address));
         }
 
         #[test]
-        fn a_server_is_reached_below_a_path_of_nginx() {
-            use $crate::behind_nginx;
-            let server = $start(behind_nginx::configure_below);
+        fn a_server_is_reached_below_a_path_of_a_reverse_proxy() {
+            use $crate::behind_reverse_proxy;
+            let server = $start(behind_reverse_proxy::configure_below);
             let client = ::mcp_testkit::raw_client::RawClient::new(&server.address);
-            behind_nginx::a_server_is_reached_below_a_path_of_nginx(&client);
+            behind_reverse_proxy::a_server_is_reached_below_a_path_of_a_reverse_proxy(&client);
         }
 
         $crate::wire_tests! { $start, configure_few:

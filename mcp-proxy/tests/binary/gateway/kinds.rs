@@ -19,7 +19,7 @@ use mcp_testkit::raw_client::{RawClient, text};
 use mcp_testkit::waiting::{LONG, wait_until};
 use tests::ending_servers::runs;
 use tests::installed::is_installed;
-use tests::nginx::Nginx;
+use tests::reverse_proxy::{ReverseProxy, ReverseProxyKind};
 
 use super::serving::{Asks, SERVER, Serving, before, folder, gateway, member, script};
 use crate::editor::{Proxy, command};
@@ -284,13 +284,13 @@ fn the_older_transport_is_served_beside_the_newer_one() {
 }
 
 #[test]
-fn a_gateway_is_reached_below_a_path_of_nginx() {
+fn a_gateway_is_reached_below_a_path_of_a_reverse_proxy() {
     let place = RawClient::free();
     let public = format!("http://{}/v1", place.address());
     let serving = Serving::start(&["--sse", "--public-url", &public]);
-    for is_buffering in [true, false] {
+    for kind in ReverseProxyKind::ALL {
         let at = RawClient::new(place.address());
-        let Some(nginx) = Nginx::start(at, serving.raw.address(), "/v1", is_buffering) else { return };
+        let Some(proxy) = ReverseProxy::start(kind, at, serving.raw.address(), "/v1") else { continue };
         for (url, transport) in [
             (format!("{public}/mcp"), HttpTransport::StreamableHttp),
             (format!("{public}/sse"), HttpTransport::HttpSse),
@@ -300,6 +300,6 @@ fn a_gateway_is_reached_below_a_path_of_nginx() {
             let answer = client.request("pid", None).unwrap();
             assert!(answer.first_member("pid").is_some(), "{url}");
         }
-        drop(nginx);
+        drop(proxy);
     }
 }
