@@ -17,6 +17,7 @@
 //! | `audit` | the file of `--audit` |
 //! | `metrics` | the numbers of `--metrics` |
 //! | `pages` | the pages of `--health` and `--metrics` |
+//! | `random_files` | tests of files with random changes |
 
 mod audit;
 mod config_file;
@@ -28,6 +29,8 @@ mod metrics;
 mod observer;
 mod pages;
 mod plan;
+#[cfg(test)]
+mod random_files;
 mod reload;
 mod server_settings;
 mod servers;

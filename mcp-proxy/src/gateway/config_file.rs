@@ -11,8 +11,8 @@ use mcp_proto::spec::Primitive;
 
 use super::server_settings::ServerSettings;
 use super::servers::{Described, Kind, Program, Remote};
-use crate::args::seconds;
 use crate::args::serve::{OPTIONS, Share, check_name};
+use crate::args::{self, seconds};
 use crate::environment::expand;
 use crate::json_file::{self, Mistake, Node, Object};
 use crate::restrictions::Restrictions;
@@ -41,7 +41,7 @@ pub(super) fn servers(text: &str, secrets: &mut Secrets) -> Result<Vec<Described
     let servers = OBJECTS.iter().find_map(|name| members.get(name));
     let servers = servers.ok_or_else(|| file.mistake_here("there is no object mcpServers".to_owned()))?;
     for (name, node) in members.iter() {
-        if !OBJECTS.contains(&name) && ![OPTIONS, "$schema"].contains(&name) {
+        if !OBJECTS.contains(&name) && ![OPTIONS, args::OPTIONS, "$schema"].contains(&name) {
             log::warn!("--config: {} is ignored, because it is not known", node.path());
         }
     }
@@ -214,7 +214,7 @@ mod tests {
         #[derive(clap::Parser)]
         struct Line {
             #[command(flatten)]
-            args: crate::args::serve::ServeArgs,
+            args: args::serve::ServeArgs,
         }
         let args = |options: &[&str]| {
             <Line as clap::Parser>::try_parse_from([&["x"], options, &["--", "sh"]].concat()).unwrap().args
