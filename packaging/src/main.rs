@@ -7,7 +7,7 @@ use std::error::Error;
 use std::path::PathBuf;
 use std::{fs, io, iter};
 
-use clap::{Command, CommandFactory, ValueEnum};
+use clap::{Arg, Command, CommandFactory, ValueEnum};
 use clap_complete::Shell;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
@@ -31,6 +31,15 @@ mod proxy {
     pub(crate) mod restrictions;
     pub(crate) mod secrets;
     pub(crate) mod sign_in;
+}
+
+/// The command line with all options, also those that the help leaves out because few people need them.
+fn complete() -> Command {
+    let shown = |option: Arg| {
+        let is_rare = help::RARE.contains(&option.get_id().as_str());
+        if is_rare { option.hide(false) } else { option }
+    };
+    args::Args::command().mut_args(shown).mut_subcommand("serve", |serve| serve.mut_args(shown))
 }
 
 /// The man page of a command: what its help states, with the sections that its text ends with.
@@ -69,14 +78,14 @@ fn page(command: &Command) -> io::Result<Vec<u8>> {
 fn main() -> Result<(), Box<dyn Error>> {
     let folder = std::env::args_os().nth(1).map(PathBuf::from).ok_or("usage: pages FOLDER")?;
     fs::create_dir_all(&folder)?;
-    let mut command = args::Args::command().disable_help_subcommand(true);
+    let mut command = complete().disable_help_subcommand(true);
     command.build();
     for described in iter::once(&command).chain(command.get_subcommands()) {
         let name = described.get_display_name().unwrap_or("mcp-proxy");
         fs::write(folder.join(format!("{name}.1")), page(described)?)?;
     }
     for shell in Shell::value_variants() {
-        clap_complete::generate_to(*shell, &mut args::Args::command(), "mcp-proxy", &folder)?;
+        clap_complete::generate_to(*shell, &mut complete(), "mcp-proxy", &folder)?;
     }
     Ok(())
 }

@@ -4,8 +4,9 @@ use std::fmt::Write;
 
 use clap::Arg;
 
-/// Options that few people need. They are fields of the file of `--config`, and the command line accepts them.
-const RARE: &[&str] = &[
+/// Options that few people need. They are fields of the file of `--config`; the command line accepts them, and the man pages
+/// explain them.
+pub(crate) const RARE: &[&str] = &[
     "allow_http",
     "answer_after",
     "audit_required",
@@ -117,8 +118,8 @@ pub(crate) const PROXY: &[Section] = &[
         "File of options",
         &[(
             "{ \"proxy\": { \"requestTimeout\": 60, \"callbackPort\": 3334 } }",
-            "The object `proxy` of the file of `--config` may have each option. Those that few need are not listed here: \
-                 https://github.com/mcp-proto/mcp-proto/blob/main/docs/proxy.md",
+            "The object `proxy` of the file of `--config` may have each option, also those that few need and `--help` leaves \
+                 out: https://github.com/mcp-proto/mcp-proto/blob/main/docs/proxy.md",
         )],
     ),
 ];
@@ -177,8 +178,8 @@ pub(crate) const SERVE: &[Section] = &[
         "File of options",
         &[(
             "{ \"mcpServers\": {}, \"serve\": { \"listen\": \"127.0.0.1:8080\", \"sessionIdle\": 600 } }",
-            "The object `serve` of the file of `--config` may have each option. Those that few need are not listed here: \
-                 https://github.com/mcp-proto/mcp-proto/blob/main/docs/gateway.md",
+            "The object `serve` of the file of `--config` may have each option, also those that few need and `--help` leaves \
+                 out: https://github.com/mcp-proto/mcp-proto/blob/main/docs/gateway.md",
         )],
     ),
 ];
