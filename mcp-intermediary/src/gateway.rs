@@ -328,8 +328,8 @@ impl Gateway {
         self.settle(now);
     }
 
-    /// Applies another filter to the requests, lists and notifications that follow, and notifies the clients of sessions of
-    /// the lists that may have changed for them. Processes and sessions stay.
+    /// Applies another filter to the requests, lists and notifications that follow, and notifies the clients of sessions, and
+    /// those with subscriptions, of the lists that may have changed for them. Processes and sessions stay.
     ///
     /// A driver that changes the credentials of clients at the same time first sets what both filters allow
     /// ([`relay::Filter::and`]), until all requests have arrived that were authenticated by the earlier credentials.
@@ -353,6 +353,11 @@ impl Gateway {
             for session in self.by_session.keys() {
                 // A client that has just gone needs no notification.
                 let _ = self.server.notify(*session, Notification::new(list.notification()), now);
+            }
+            for backend in self.backends.values() {
+                if let Backend::Running(running) = backend {
+                    running.upstream.notify_subscriptions(list, &mut self.server, now);
+                }
             }
         }
         self.settle(now);

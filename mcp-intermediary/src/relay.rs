@@ -291,13 +291,14 @@ impl<T: ClientTransport> Relay<T> {
         self.settle(now);
     }
 
-    /// Applies another filter to the requests, lists and notifications that follow, and notifies the client of a session of the
-    /// lists that may have changed for it.
+    /// Applies another filter to the requests, lists and notifications that follow, and notifies the client of the lists that
+    /// may have changed for it, in its session or in its subscriptions.
     pub fn set_filter(&mut self, filter: Filter, now: Instant) {
         for list in Policy::set_filter(&mut self.policy, filter) {
             let session = self.server.session();
             // A client that has no session yet, or none at all, requests the lists later.
             let _ = self.server.notify(session, Notification::new(list.notification()), now);
+            self.upstream.notify_subscriptions(list, &mut self.server, now);
         }
         self.settle(now);
     }

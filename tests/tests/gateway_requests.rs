@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use mcp_intermediary::gateway::{BackendKey, Sharing};
+use mcp_intermediary::relay::{Filter, Rule};
 use mcp_proto::server::ExchangeKey;
+use mcp_proto::spec::Primitive;
 use mcp_testkit::http_exchange::{META, TestRequest, initialize, modern};
 use mcp_testkit::messages::{request, result};
 use tests::gateway::{GatewayHarness, id_of};
@@ -98,6 +100,44 @@ fn br_t_04_the_end_of_an_exchange_cancels_its_request() {
     gateway.disconnect(exchange);
     let lines = gateway.lines(process).concat();
     assert!(lines.contains("notifications/cancelled") && lines.contains(&format!(r#""requestId":{id}"#)), "{lines}");
+}
+
+#[test]
+fn subscriptions_are_notified_of_the_lists_that_another_filter_changes_as_far_as_the_server_has_acknowledged_them() {
+    let (mut gateway, process) = opened();
+    let acknowledged = |id: &str, lists: &str| {
+        let meta = format!(r#""_meta":{{"io.modelcontextprotocol/subscriptionId":{id}}}"#);
+        let params = format!(r#"{{"notifications":{{{lists}}},{meta}}}"#);
+        format!(r#"{{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{params}}}"#)
+    };
+    let lists = [
+        Some(r#""toolsListChanged":true"#),
+        Some(r#""toolsListChanged":true,"promptsListChanged":true"#),
+        Some(r#""toolsListChanged":false,"promptsListChanged":true"#),
+        Some(""),
+        None,
+    ];
+    let mut exchanges = Vec::new();
+    for (number, lists) in lists.into_iter().enumerate() {
+        let (exchange, id) = asked(&mut gateway, process, &listen(&format!(r#""c{number}""#)));
+        if let Some(lists) = lists {
+            gateway.reply(process, &acknowledged(&id, lists));
+            assert_eq!(gateway.responses.take(exchange).data(), [acknowledged(&format!(r#""c{number}""#), lists)]);
+        }
+        exchanges.push(exchange);
+    }
+    let mut filter = Filter::new();
+    filter.add(Rule::deny(Primitive::Tool, "a").unwrap());
+    gateway.gateway.set_filter(filter, gateway.now);
+    gateway.settle();
+    for (number, exchange) in exchanges.iter().enumerate() {
+        let id = format!(r#""c{number}""#);
+        let meta = format!(r#""_meta":{{"io.modelcontextprotocol/subscriptionId":{id}}}"#);
+        let changed = format!(r#"{{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{{{meta}}}}}"#);
+        let expected = if number < 2 { vec![changed] } else { Vec::new() };
+        assert_eq!(gateway.responses.take(*exchange).data(), expected, "{number}");
+    }
+    assert!(gateway.lines(process).is_empty(), "the server is not concerned");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use mcp_proto::spec::List;
 use mcp_proto::{Json, Method, RequestKey, Ticket, TicketKey};
 
 /// All requests in flight.
@@ -36,6 +37,8 @@ pub(super) struct ToServer {
     pub(super) token: Option<Json>,
     /// The last progress that was forwarded (BR-L-12).
     pub(super) progress: f64,
+    /// Of a subscription: the lists of whose changes it is notified, as the server has acknowledged.
+    pub(super) lists: Vec<List>,
 }
 
 impl ToServer {
@@ -49,7 +52,18 @@ impl ToServer {
             name: None,
             token: None,
             progress: f64::NEG_INFINITY,
+            lists: Vec::new(),
         }
+    }
+
+    /// The server has acknowledged the subscription with these parameters.
+    pub(super) fn acknowledge(&mut self, params: Option<&Json>) {
+        let filter = params.and_then(|params| params.first_member("notifications"));
+        let is_notified = |list: &List| {
+            let member = filter.as_ref().and_then(|filter| filter.first_member(list.filter_member()));
+            member.is_some_and(|flag| flag.as_bytes() == b"true")
+        };
+        self.lists = List::ALL.iter().copied().filter(is_notified).collect();
     }
 
     /// Progress of the request, with the client's token.

@@ -95,6 +95,11 @@ impl<S: ServerTransport, T: ClientTransport> Sides<'_, S, T> {
             client::Scope::Request(request) => Some(request),
             client::Scope::Connection | client::Scope::Subscription(_) => None,
         };
+        if let Some(forwarded) = about.and_then(|request| self.in_flight.get_to_server_mut(request)) {
+            if method == Method::SUBSCRIPTIONS_ACKNOWLEDGED {
+                forwarded.acknowledge(params.as_ref());
+            }
+        }
         let about = about.and_then(|request| self.in_flight.get_to_server(request));
         let (to, params) = match about {
             Some(forwarded) if forwarded.method == Method::SUBSCRIPTIONS_LISTEN => {

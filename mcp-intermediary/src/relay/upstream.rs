@@ -3,9 +3,12 @@
 use std::time::Duration;
 
 use mcp_proto::client::{self, Client, ClientTransport, Opening, Outcome};
+use mcp_proto::server::{Server, ServerTransport};
+use mcp_proto::spec::List;
+use mcp_proto::spec::meta::{SUBSCRIPTION_ID, stamp};
 use mcp_proto::{
-    ErrorObject, Failed, Instant, Json, Limits, Load, Method, ProtocolVersion, RequestKey, SessionKey, Ticket,
-    TicketKey, UsageError,
+    ErrorObject, Failed, Instant, Json, Limits, Load, Method, Notification, ProtocolVersion, RequestId, RequestKey,
+    SessionKey, Ticket, TicketKey, UsageError,
 };
 
 use super::in_flight::InFlight;
@@ -160,6 +163,18 @@ impl<T: ClientTransport> Upstream<T> {
     pub(crate) fn subscriptions(&self) -> usize {
         let all = self.in_flight.all_to_server();
         all.filter(|(_, forwarded)| forwarded.method == Method::SUBSCRIPTIONS_LISTEN).count()
+    }
+
+    /// Notifies the clients whose subscriptions are about this list that it has changed for them, although the server has
+    /// changed nothing.
+    pub(crate) fn notify_subscriptions<S: ServerTransport>(&self, list: List, server: &mut Server<S>, now: Instant) {
+        for (_, forwarded) in self.in_flight.all_to_server().filter(|(_, forwarded)| forwarded.lists.contains(&list)) {
+            let Some(id) = server.request_id(&forwarded.ticket).map(RequestId::to_json) else { continue };
+            let params = stamp(&Json::empty_object(), &[(SUBSCRIPTION_ID, &id)]);
+            let notification = Notification { method: list.notification(), params: Some(params) };
+            // A client that has just gone needs no notification.
+            let _ = server.notify(&forwarded.ticket, notification, now);
+        }
     }
 
     /// Whether no request of a client is open.
