@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::Duration;
 
-use mcp_blocking::{Backend, Client, Error};
+use mcp_blocking::{Backend, Client, Error, InFlight};
 use mcp_intermediary::gateway::{Config, Sharing};
 use mcp_proto::Failed;
 use mcp_proto::client::Call;
@@ -25,7 +25,7 @@ fn a_client_notices_the_end_of_its_server() {
         let pids = Ending::pids(&client.request("end", None).unwrap());
         // It has an outcome. A server that has closed its stdin is noticed when it is written to; what is written while another
         // process is started is lost, because that one has a copy of the pipe until its program runs.
-        let next = client.call(Call::new("pid").timeout(Duration::from_secs(5))).and_then(|call| call.wait());
+        let next = client.call(Call::new("pid").timeout(Duration::from_secs(5))).and_then(InFlight::wait);
         assert!(next.is_err() || ending.is_wrapped());
         let next = std::iter::from_fn(|| Some(client.request("pid", None))).find_map(Result::err).unwrap();
         // It may be made when the client has just ended.
