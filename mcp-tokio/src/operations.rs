@@ -25,6 +25,7 @@ use tracing::field::{Empty, display};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Network {
     /// HTTP over TCP.
+    #[cfg(any(feature = "http-client", feature = "http-server"))]
     Http,
     /// The stdin and stdout of a process.
     Pipe,
@@ -36,6 +37,7 @@ impl Network {
     /// `network.transport`.
     const fn transport(self) -> Option<&'static str> {
         match self {
+            #[cfg(any(feature = "http-client", feature = "http-server"))]
             Self::Http => Some("tcp"),
             Self::Pipe => Some("pipe"),
             Self::Unknown => None,
@@ -45,6 +47,7 @@ impl Network {
     /// `network.protocol.name`.
     const fn protocol(self) -> Option<&'static str> {
         match self {
+            #[cfg(any(feature = "http-client", feature = "http-server"))]
             Self::Http => Some("http"),
             Self::Pipe | Self::Unknown => None,
         }
