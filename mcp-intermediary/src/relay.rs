@@ -292,7 +292,7 @@ impl<T: ClientTransport> Relay<T> {
     }
 
     /// Applies another filter to the requests, lists and notifications that follow, and notifies the client of the lists that
-    /// may have changed for it, in its session or in its subscriptions.
+    /// may have changed for it: in its session, or in the subscriptions that are passed on to the server.
     pub fn set_filter(&mut self, filter: Filter, now: Instant) {
         for list in Policy::set_filter(&mut self.policy, filter) {
             let session = self.server.session();

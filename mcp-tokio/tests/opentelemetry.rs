@@ -134,23 +134,23 @@ fn only<'s>(spans: &'s [Span], kind: SpanKind, name: &str, key: &str, value: &st
     found[0]
 }
 
-/// Tells that a handler has begun, and that it has ended.
-struct Told(mpsc::UnboundedSender<()>);
+/// Sends a value when a handler begins, and another one when it ends or is dropped.
+struct BeginAndEnd(mpsc::UnboundedSender<()>);
 
-impl Told {
+impl BeginAndEnd {
     fn begin(sender: mpsc::UnboundedSender<()>) -> Self {
         sender.send(()).unwrap();
         Self(sender)
     }
 }
 
-impl Drop for Told {
+impl Drop for BeginAndEnd {
     fn drop(&mut self) {
         let _ = self.0.send(());
     }
 }
 
-/// A server with tools that succeed, fail and wait. It sends the ids of its sessions, and what `Told` tells.
+/// A server with tools that succeed, fail and wait. It sends the ids of its sessions, and when the tool that waits begins and ends.
 fn server(sessions: mpsc::UnboundedSender<String>, waits: mpsc::UnboundedSender<()>) -> Server {
     let router = Router::new()
         .tool("succeed", "", move |_: Text, incoming: Incoming| {
@@ -159,9 +159,9 @@ fn server(sessions: mpsc::UnboundedSender<String>, waits: mpsc::UnboundedSender<
         })
         .tool("fail", "", |_: Text, _: Incoming| async { Err::<String, _>(MARK.into()) })
         .tool("wait", "", move |_: Text, _: Incoming| {
-            let told = Told::begin(waits.clone());
+            let in_progress = BeginAndEnd::begin(waits.clone());
             async move {
-                let _told = told;
+                let _in_progress = in_progress;
                 pending::<Result<String, _>>().await
             }
         })

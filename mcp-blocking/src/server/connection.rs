@@ -314,7 +314,7 @@ impl Connection {
         self.end_request(request, &*driver, outcome)
     }
 
-    /// Tells the driver that the connection is over with a request, unless it will be used for another.
+    /// Ends a request. Reports the end of the connection to the driver, unless another request may follow.
     fn end_request(
         &mut self,
         request: u64,
@@ -797,6 +797,23 @@ mod tests {
         parking
     }
 
+    /// Waits until the driver learns that the connection of this request has ended. After a whole request, the client may have
+    /// ended its sending side only: it is gone if it does not take what `answer` sends. Returns how often that was needed.
+    fn until_disconnected(inputs: &Receiver<Arrived>, request: u64, answer: impl Fn()) -> u8 {
+        let mut half_closed = 0;
+        loop {
+            match inputs.recv_timeout(LONG) {
+                Ok(Arrived::Written) => {}
+                Ok(Arrived::HalfClosed(key)) if key == request => {
+                    half_closed += 1;
+                    answer();
+                }
+                Ok(Arrived::Disconnected(key)) if key == request => return half_closed,
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
     #[test]
     fn b9_a_disconnect_is_reported_and_a_server_that_has_ended_answers_503() {
         for (sent, streams) in [
@@ -814,20 +831,10 @@ mod tests {
             }
             let inputs = served.inputs;
             drop(served.client);
-            // After a whole request, it may have ended its sending side only: it is gone if it does not take anything.
-            let mut half_closed = 0;
-            let disconnected = loop {
-                match inputs.recv_timeout(LONG) {
-                    Ok(Arrived::Written) => {}
-                    Ok(Arrived::HalfClosed(key)) if key == request => {
-                        half_closed += 1;
-                        replies.send(if streams { Reply::Piece(": \n".into()) } else { Reply::Continue });
-                    }
-                    arrived => break arrived,
-                }
-            };
+            let half_closed = until_disconnected(&inputs, request, || {
+                replies.send(if streams { piece(": \n") } else { Reply::Continue });
+            });
             assert_eq!(half_closed, if sent.starts_with("POST") { 0 } else { WRITES_TO_HALF_CLOSED }, "{sent}");
-            assert!(matches!(disconnected, Ok(Arrived::Disconnected(key)) if key == request), "{sent}");
             served.thread.join().unwrap().unwrap_err();
             assert!(replies.send(whole("late")).is_none());
         }
@@ -927,18 +934,9 @@ mod tests {
             }
             let inputs = served.inputs;
             drop(served.client);
-            let mut half_closed = 0;
-            let disconnected = loop {
-                match inputs.recv_timeout(LONG) {
-                    Ok(Arrived::Written) => {}
-                    Ok(Arrived::HalfClosed(key)) if key == request => {
-                        half_closed += 1;
-                        replies.send(piece(": \n"));
-                    }
-                    arrived => break arrived,
-                }
-            };
-            assert!(matches!(disconnected, Ok(Arrived::Disconnected(key)) if key == request), "{disconnected:?}");
+            let half_closed = until_disconnected(&inputs, request, || {
+                replies.send(piece(": \n"));
+            });
             assert_eq!(half_closed, if is_reset { 0 } else { WRITES_TO_HALF_CLOSED });
             wait_until(|| served.answering.load(Ordering::Acquire) == 0 && served.connections.is_empty());
             assert!(replies.send(piece("late")).is_none());

@@ -1,6 +1,7 @@
 //! The file of `--config` with random changes: each is read, or is a mistake in one of its lines.
 
 use clap::CommandFactory;
+use mcp_testkit::random::Random;
 
 use super::config_file;
 use crate::args::serve::OPTIONS;
@@ -49,32 +50,26 @@ const PIECES: [&str; 25] = [
     "{\"a\":[{\"a\":[",
 ];
 
-/// Numbers that look random.
-struct Numbers(u64);
-
-impl Numbers {
-    /// A number below `end`.
-    fn below(&mut self, end: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        usize::try_from(self.0 >> 33).unwrap() % end.max(1)
-    }
-
-    /// A place between two characters of a text.
-    fn place(&mut self, text: &str) -> usize {
-        let at = self.below(text.len() + 1);
-        (at..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap()
-    }
+/// A number below `end`.
+fn below(end: usize, random: &mut Random) -> usize {
+    usize::try_from(random.below(u64::try_from(end).unwrap())).unwrap()
 }
 
-fn changed(text: &str, numbers: &mut Numbers) -> String {
+/// A place between two characters of a text.
+fn place(text: &str, random: &mut Random) -> usize {
+    let at = below(text.len() + 1, random);
+    (at..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap()
+}
+
+fn changed(text: &str, random: &mut Random) -> String {
     let mut text = text.to_owned();
-    for _ in 0..=numbers.below(4) {
-        let (first, second) = (numbers.place(&text), numbers.place(&text));
+    for _ in 0..=below(4, random) {
+        let (first, second) = (place(&text, random), place(&text, random));
         let (start, end) = (first.min(second), first.max(second));
-        let end = if numbers.below(3) == 0 { end } else { start };
-        let piece = match numbers.below(4) {
-            0 => text[numbers.place(&text)..].chars().take(20).collect(),
-            _ => PIECES[numbers.below(PIECES.len())].repeat(1 + numbers.below(2) * numbers.below(200)),
+        let end = if below(3, random) == 0 { end } else { start };
+        let piece = match below(4, random) {
+            0 => text[place(&text, random)..].chars().take(20).collect(),
+            _ => random.pick(&PIECES).repeat(1 + below(2, random) * below(200, random)),
         };
         text.replace_range(start..end, &piece);
     }
@@ -86,10 +81,10 @@ fn a_file_with_random_changes_is_read_or_is_a_mistake_in_one_of_its_lines() {
     let mut command = Args::command();
     command.build();
     let serve = command.find_subcommand("serve").unwrap();
-    let mut numbers = Numbers(1);
+    let mut random = Random::new(1);
     let (mut read, mut mistakes) = (0, 0);
     for round in 0..3000 {
-        let text = changed(FILES[round % FILES.len()], &mut numbers);
+        let text = changed(FILES[round % FILES.len()], &mut random);
         let servers = config_file::servers(&text, &mut Secrets::default()).map(|servers| servers.len());
         let words = file_options::words(serve, OPTIONS, &text, |_| false).map(|words| words.len());
         let tokens = file_options::tokens(&text).map(|tokens| tokens.len());
