@@ -6,9 +6,7 @@ and a static `busybox`. The program of another one is run by qemu, if that is in
 
 import gzip
 import re
-import shlex
 import shutil
-import signal
 import subprocess
 import time
 import urllib.request
@@ -16,6 +14,7 @@ from pathlib import Path
 
 from peers import HttpServer, Tools
 from program import BARE, TIMEOUT, Program, expect, main
+from team import Service, check_team
 
 DOCUMENTS = "usr/share/doc/mcp-proxy"
 UNIT = "usr/lib/systemd/system/mcp-proxy.service"
@@ -104,41 +103,23 @@ def check_unit(root: Path) -> None:
     configuration = root / "etc/mcp-proxy/servers.json"
     shutil.copy(root / DOCUMENTS / "examples/servers.json", configuration)
     variables = {"ISSUES_TOKEN": "1", "SEARCH_KEY": "2", "ADA_TOKEN": "a" * 64, "BOB_TOKEN": "b" * 64}
-    options = "--listen 127.0.0.1:0 --health"
-
-    def lines(name: str) -> list[str]:
-        found = re.findall(f"^{name}=(.*)$", (root / UNIT).read_text(), re.MULTILINE)
-        return [line.replace("%t", "/run").replace("$OPTIONS", options) for line in found]
-
-    def copy(line: str) -> None:
-        """Runs a command that copies the configuration, in the root of the package."""
-        program, *words = shlex.split(line.removeprefix("+"))
-        subprocess.run([program, *(f"{root}{word}" if word.startswith("/") else word for word in words)], check=True)
-
+    service = Service(root, (root / UNIT).read_text(), variables, "--listen 127.0.0.1:0 --health")
     (root / "run/mcp-proxy").mkdir()
-    (before,), (line,), (again, hang_up) = lines("ExecStartPre"), lines("ExecStart"), lines("ExecReload")
-    expect("$" not in line and hang_up == "/bin/kill -HUP $MAINPID", f"{line}, {hang_up}")
-    copy(before)
-    process = Program("chroot", root, *shlex.split(line), env=BARE | variables).start()
+    service.start()
     try:
-        seen = []
-        while (text := process.stderr.readline()) and "/health" not in text:
-            seen.append(text)
-        expect(process.poll() is None and any("serves all 3 servers" in text for text in seen), f"{line}: {seen}")
+        service.wait_for("serves all 3 servers")
+        health = service.wait_for("/health").split()[1]
         configuration.write_text(configuration.read_text().replace('"time"', '"clock"'))
-        copy(again)
-        process.send_signal(signal.SIGHUP)
-        health = text.split()[1]
+        service.reload()
         until = time.monotonic() + TIMEOUT
         while "/clock/mcp" not in (page := urllib.request.urlopen(health).read().decode()):
             expect(time.monotonic() < until, f"after SIGHUP: {page}")
             time.sleep(0.05)
-        expect("/time/mcp" not in page and process.poll() is None, f"after SIGHUP: {page}")
-        process.send_signal(signal.SIGTERM)
-        expect(process.wait(TIMEOUT) == 0, f"SIGTERM: {process.returncode}")
+        expect("/time/mcp" not in page and service.process.poll() is None, f"after SIGHUP: {page}")
+        service.stop()
     finally:
-        process.kill()
-        process.wait()
+        service.process.kill()
+        service.process.wait()
         configuration.unlink()
     print("the commands of the unit, with the example configuration: started, read it again, and ended by SIGTERM")
 
@@ -188,8 +169,12 @@ def check_installed(package: str, root: Path) -> None:
     with HttpServer(Tools) as server:
         proxy.check_bridge(f"http://127.0.0.1:{server.port}/mcp")
     check_unit(root)
-    done = changes("--install", package)
-    expect(done == ["try-restart mcp-proxy.service"], f"an upgrade: {done}")
+
+    def upgrade() -> None:
+        done = changes("--install", package)
+        expect(done == ["try-restart mcp-proxy.service"], f"an upgrade: {done}")
+
+    check_team(root, (root / UNIT).read_text(), upgrade)
     state = root / "var/lib/private/mcp-proxy"
     state.mkdir(parents=True)
     done = changes("--remove", "mcp-proxy")
