@@ -209,7 +209,7 @@ impl Desk {
 
     /// The next URL of which there are `count` afterwards.
     fn wait_for_browser(&self, count: usize) -> String {
-        let until = Instant::now() + Duration::from_secs(10);
+        let until = Instant::now() + Duration::from_secs(30);
         loop {
             if let Some(url) = self.opened().get(count - 1) {
                 return url.clone();
