@@ -1,13 +1,17 @@
 //! The examples, run against each other.
 
+use std::fs;
+use std::path::Path;
+
 use mcp_model::{
     CallToolRequest, CallToolRequestParams, ElicitResult, JsonObject, ReadResourceRequest, ReadResourceRequestParams,
     TextResourceContents,
 };
 use mcp_proto::client::Call;
 use mcp_proto::{ErrorObject, Json, Method, ProtocolVersion};
-use mcp_testkit::http_exchange::TestRequest;
+use mcp_testkit::http_exchange::{TestRequest, initialize};
 use mcp_tokio::{Client, Handler};
+use tests::deadline::output_of;
 use tests::examples::{Serving, check_tool_client, example};
 
 #[test]
@@ -37,6 +41,82 @@ async fn the_gateway_serves_each_client_by_a_process_of_its_own() {
         client.close().await;
     }
     assert_eq!(sessions(), "0");
+}
+
+/// The example of the package of `mcp-proxy`, for the same programs.
+#[test]
+fn a_gateway_on_tokio_reads_the_file_of_the_package() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../packaging/deb/servers.json");
+    let mut program = example("configured_gateway");
+    program.envs([("ADA_TOKEN", "a"), ("BOB_TOKEN", "b"), ("ISSUES_TOKEN", "i"), ("SEARCH_KEY", "s")]);
+    let serving = Serving::start_command(program, &[file]);
+    for name in ["time", "issues", "search"] {
+        let request = || TestRequest::post(initialize("2025-11-25")).at(&format!("/{name}/mcp"));
+        assert_eq!(serving.remote().answer(&request()).code(), 401, "{name}");
+        assert_eq!(serving.remote().answer(&request().with("Authorization", "Bearer c")).code(), 401, "{name}");
+    }
+    assert_eq!(serving.remote().answer(&TestRequest::new("GET", "").at("/metrics")).text().lines().count(), 6);
+}
+
+#[tokio::test]
+async fn a_gateway_on_tokio_does_what_a_configuration_file_states() {
+    let counter = example("counter").get_program().to_owned();
+    let counter = Json::from(counter.to_str().unwrap()).to_text().into_owned();
+    let remote = Serving::start("tool_server");
+    let text = format!(
+        r#"{{ // A comment
+            "serve": {{ "tokens": {{ "ada": "${{ADA_TOKEN}}" }}, "denyTool": ["greet"] }},
+            "mcpServers": {{
+                "own": {{ "command": {counter} }},
+                "common": {{ "command": {counter}, "share": "all" }},
+                "remote": {{
+                    "url": "http://{}/mcp", "headers": {{ "Authorization": "Bearer the-token-of-${{ADA_TOKEN}}" }},
+                    "tools": {{ "allow": ["add", "greet"] }},
+                }},
+            }},
+        }}"#,
+        remote.remote().address(),
+    );
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("configured_gateway.json");
+    fs::write(&file, text).unwrap();
+    let mut program = example("configured_gateway");
+    program.env("ADA_TOKEN", "ada");
+    let serving = Serving::start_command(program, &[file.to_str().unwrap()]);
+    let connect = |name: &str| {
+        let url = format!("http://{}/{name}/mcp", serving.remote().address());
+        let builder = Client::builder().versions([ProtocolVersion::LATEST_LEGACY]).http(&url).unwrap();
+        async { builder.bearer("ada").unwrap().connect().await.unwrap() }
+    };
+    for (name, counts) in [("own", ["1", "1"]), ("common", ["1", "2"])] {
+        for count in counts {
+            let client = connect(name).await;
+            assert_eq!(call(&client, "increment", "{}").await, count, "{name}");
+            client.close().await;
+        }
+    }
+    let client = connect("remote").await;
+    assert_eq!(call(&client, "add", r#"{"a":2,"b":3}"#).await, r#"{"sum":5}"#);
+    let listed = client.list_tools(None).await.unwrap().tools;
+    assert_eq!(listed.iter().map(|tool| &*tool.name).collect::<Vec<_>>(), ["add"]);
+    client.close().await;
+}
+
+#[test]
+fn a_gateway_on_tokio_refuses_a_file_with_a_field_that_it_does_not_know() {
+    for (text, expected) in [
+        (r#"{"mcpServers":{"a":{"command":"x","prefix":false}}}"#, "unknown field `prefix`"),
+        (r#"{"serve":{"listen":"x"},"mcpServers":{}}"#, "unknown field `listen`"),
+        (r#"{"mcpServers":{"a":{"command":"x","url":"y"}}}"#, "mcpServers.a must have a command or a url"),
+        (r#"{"mcpServers":{"a":{"command":"${MCP_NO_SUCH_VARIABLE}"}}}"#, "mcpServers.a: MCP_NO_SUCH_VARIABLE"),
+        (r#"{"serve":{"tokens":{"ada":"a","bob":"a"}},"mcpServers":{}}"#, "serve.tokens"),
+        (r#"{"serve":{"tokens":{"ada":""}},"mcpServers":{}}"#, "serve.tokens"),
+    ] {
+        let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("refused_gateway.json");
+        fs::write(&file, text).unwrap();
+        let output = output_of(example("configured_gateway").args(["127.0.0.1:1".as_ref(), file.as_os_str()]));
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && message.contains(expected), "{text}: {message}");
+    }
 }
 
 /// Calls a tool of an example, and returns the text of its result.
