@@ -34,7 +34,8 @@ pub(crate) const DEFAULT_DEPTH: usize = 128;
 ///
 /// Cloning is cheap: the text shares memory with the frame that it is a slice of, which stays in memory as long as any
 /// slice of it. Two values are equal when their *texts* are equal, so `1.0` and `1` differ, as do `{"a":1}` and
-/// `{ "a":1 }`. The `Debug` form shows the length and never the text, which may be confidential.
+/// `{ "a":1 }`. The `Debug` form shows the length and never the text, which may be confidential; the `Display` form is the
+/// text.
 ///
 /// # Example: digits are kept
 ///
@@ -188,6 +189,24 @@ impl Json {
     #[must_use]
     pub fn as_string(&self) -> Option<Cow<'_, str>> {
         string::unquote(&self.0)
+    }
+}
+
+/// The text.
+///
+/// # Example
+///
+/// ```
+/// use mcp_proto::Json;
+///
+/// let json = Json::parse(r#"{"name":"Ada"}"#)?;
+/// assert_eq!(json.to_string(), r#"{"name":"Ada"}"#);
+/// assert_eq!(format!("{json:?}"), "Json(14 bytes)");
+/// # Ok::<(), mcp_proto::JsonError>(())
+/// ```
+impl fmt::Display for Json {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.to_text())
     }
 }
 
