@@ -39,7 +39,7 @@ struct Driver {
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let listener = TcpListener::bind(std::env::args().nth(1).as_deref().unwrap_or("127.0.0.1:3000"))?;
     let capabilities = ServerCapabilities::new().tools(ToolsCapability::new());
-    let config = Config::new("my-tools", "1.0.0").with_capabilities(capabilities);
+    let config = Config::new("my-tools", "1.0.0").capabilities(capabilities);
     let server = Server::new(Http::new(HttpConfig::new()), config)?;
     let mut driver = Driver { server, connections: BTreeMap::new(), start: Instant::now() };
 

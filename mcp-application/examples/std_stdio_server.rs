@@ -17,7 +17,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let start = Instant::now();
     let now = || mcp_proto::Instant::after_start(start.elapsed());
     let capabilities = ServerCapabilities::new().tools(ToolsCapability::new());
-    let mut server = Server::new(Stdio::new(), Config::new("my-tools", "1.0.0").with_capabilities(capabilities))?;
+    let mut server = Server::new(Stdio::new(), Config::new("my-tools", "1.0.0").capabilities(capabilities))?;
     let (mut stdin, mut stdout) = (io::stdin().lock(), io::stdout().lock());
     loop {
         while let Some(output) = server.poll_output() {

@@ -17,7 +17,7 @@ use mcp_proto::server::Principal;
 /// #[derive(Debug, Clone, PartialEq)]
 /// struct Tenant(u32);
 ///
-/// let found = Authenticated::from(Principal::new("ada")).with_extension(Tenant(7));
+/// let found = Authenticated::from(Principal::new("ada")).extension(Tenant(7));
 /// let (principal, extensions) = found.into_parts();
 /// assert_eq!(principal, Some(Principal::new("ada")));
 /// assert_eq!(extensions.get(), Some(&Tenant(7)));
@@ -37,7 +37,7 @@ impl Authenticated {
 
     /// Adds a value, which replaces an earlier one of its type.
     #[must_use]
-    pub fn with_extension<T: Clone + Send + Sync + 'static>(mut self, value: T) -> Self {
+    pub fn extension<T: Clone + Send + Sync + 'static>(mut self, value: T) -> Self {
         self.extensions.insert(value);
         self
     }

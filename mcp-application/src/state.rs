@@ -47,8 +47,8 @@ impl StateKeys {
 
     /// Adds an earlier key: states that were sealed with it can still be opened.
     #[must_use]
-    pub fn with_earlier(self, key: [u8; 32]) -> Self {
-        Self(self.0.with_earlier(HmacKey::new(key)))
+    pub fn earlier(self, key: [u8; 32]) -> Self {
+        Self(self.0.earlier(HmacKey::new(key)))
     }
 
     /// Seals a state for `lifetime`, in whole seconds, as text for `requestState`.

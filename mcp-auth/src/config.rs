@@ -77,7 +77,7 @@ impl IdentityProvider {
 
     /// The driver reads SAML 2.0 assertions in place of ID tokens.
     #[must_use]
-    pub const fn with_saml(mut self) -> Self {
+    pub const fn saml(mut self) -> Self {
         self.is_saml = true;
         self
     }

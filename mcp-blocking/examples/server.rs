@@ -22,7 +22,7 @@ fn serve(incoming: &Incoming) -> Result<Json, ErrorObject> {
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let capabilities = ServerCapabilities::new().tools(ToolsCapability::new());
-    let config = Config::new("my-tools", "1.0.0").with_capabilities(capabilities);
+    let config = Config::new("my-tools", "1.0.0").capabilities(capabilities);
     let listener = TcpListener::bind(std::env::args().nth(1).as_deref().unwrap_or("127.0.0.1:3000"))?;
     Ok(Server::new(config, serve).http(HttpConfig::new())?.serve(listener)?)
 }

@@ -21,7 +21,7 @@ fn serve(incoming: &Incoming) -> Result<Json, ErrorObject> {
 
 fn main() -> std::io::Result<()> {
     let capabilities = ServerCapabilities::new().tools(ToolsCapability::new());
-    let config = Config::new("my-tools", "1.0.0").with_capabilities(capabilities);
+    let config = Config::new("my-tools", "1.0.0").capabilities(capabilities);
     Server::new(config, serve).serve_stdio()?;
     Ok(())
 }

@@ -78,7 +78,7 @@ impl AggregateProxy {
     /// Adds a server.
     #[must_use]
     pub fn server(mut self, name: &str, relay: relay::Config, server: AggregateServer) -> Self {
-        self.config = self.config.with_server(name, relay);
+        self.config = self.config.server(name, relay);
         self.servers.push(server);
         self.processes.push(Process::default());
         self

@@ -101,7 +101,7 @@ const MAX_HANDLERS: usize = 32;
 ///     Ok(Json::parse(text).expect("JSON"))
 /// }
 ///
-/// let config = Config::new("my-tools", "1.0.0").with_capabilities(Json::parse(r#"{"tools":{}}"#)?);
+/// let config = Config::new("my-tools", "1.0.0").capabilities(Json::parse(r#"{"tools":{}}"#)?);
 /// let listener = TcpListener::bind("127.0.0.1:3000")?;
 /// println!("http://{}/mcp", listener.local_addr()?);
 /// Server::new(config, serve).http(HttpConfig::new())?.serve(listener)?;
@@ -180,7 +180,7 @@ impl Server {
     /// use mcp_blocking::proto::{Json, Notification};
     ///
     /// let capabilities = ServerCapabilities::new().tools(ToolsCapability::new().list_changed(true));
-    /// let config = Config::new("my-tools", "1.0.0").with_capabilities(capabilities);
+    /// let config = Config::new("my-tools", "1.0.0").capabilities(capabilities);
     /// let server = Server::new(config, |incoming: &Incoming| Ok(Json::from(incoming.method().as_str())));
     /// let publisher = server.publisher();
     /// let service = server.http(HttpConfig::new())?;
@@ -289,7 +289,7 @@ impl HttpService {
     ///
     /// let mut http = HttpConfig::new();
     /// let resource = ProtectedResource::new("http://127.0.0.1:3000/mcp")?;
-    /// http.protected_resource = Some(resource.authorization_server("https://auth.example.com")?);
+    /// let http = HttpConfig::new().protected_resource(resource.authorization_server("https://auth.example.com")?);
     /// let serve = |incoming: &Incoming| Ok(Json::from(incoming.principal().map_or("", Principal::as_str)));
     /// let service = Server::new(Config::new("my-tools", "1.0.0"), serve).http(http)?.authenticate(|head| {
     ///     match head.headers.get(AUTHORIZATION).map(|value| value.as_bytes()) {

@@ -40,7 +40,7 @@ impl Running {
         tests::deadline::set();
         let alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         let capabilities = Json::parse(r#"{"tools":{"listChanged":true}}"#).unwrap();
-        let mut config = Config::new("s", "1").with_capabilities(capabilities);
+        let mut config = Config::new("s", "1").capabilities(capabilities);
         config.limits.unwritten = 2 << 20;
         let mut http = HttpConfig::new();
         http.keep_alive = NEVER;

@@ -115,7 +115,7 @@ use crate::relay;
 /// use mcp_proto::{Instant, Output, StdioAction};
 ///
 /// let now = Instant::START;
-/// let config = Config::new("my-tools", "1.0.0").with_server("files", relay::Config::default());
+/// let config = Config::new("my-tools", "1.0.0").server("files", relay::Config::default());
 /// let mut aggregate = Aggregate::new(config)?;
 /// let line = br#"{"jsonrpc":"2.0","id":"a","method":"initialize","params":{"protocolVersion":"2025-11-25"}}"#;
 /// aggregate.handle_bytes(line, now);

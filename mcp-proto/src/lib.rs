@@ -50,7 +50,7 @@
 //!     let now = Instant::START;
 //!     let mut client = Client::new(Stdio::new(), client::Config::new("my-app", "1.0.0"))?;
 //!     let tools = Json::parse(r#"{"tools":{}}"#)?;
-//!     let mut server = Server::new(Stdio::new(), server::Config::new("my-tools", "1.0.0").with_capabilities(tools))?;
+//!     let mut server = Server::new(Stdio::new(), server::Config::new("my-tools", "1.0.0").capabilities(tools))?;
 //!     client.connect(now)?;
 //!     let request = client.request(Call::new("tools/list"), now)?; // Sent once the handshake is over.
 //!

@@ -21,6 +21,7 @@
 //! | file | what it does |
 //! |---|---|
 //! | `config` | the configuration |
+//! | `setters` | methods that set the fields of a configuration |
 //! | `event` | events for the application |
 //! | `transport` | the interface between a server and its transport |
 //! | `stdio` | the server on a byte stream |
@@ -82,6 +83,7 @@ mod seal;
 mod served_requests;
 mod session;
 mod sessionless;
+mod setters;
 mod shared;
 mod shares;
 mod snapshot;

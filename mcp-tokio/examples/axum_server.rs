@@ -21,7 +21,7 @@ async fn serve(incoming: Incoming) -> Result<Json, ErrorObject> {
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let capabilities = ServerCapabilities::new().tools(ToolsCapability::new());
-    let server = Server::new(Config::new("my-tools", "1.0.0").with_capabilities(capabilities), serve);
+    let server = Server::new(Config::new("my-tools", "1.0.0").capabilities(capabilities), serve);
     let app = axum::Router::new().route_service("/mcp", server.http(HttpConfig::new())?);
     let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:3000".to_owned());
     Ok(axum::serve(tokio::net::TcpListener::bind(address).await?, app).await?)

@@ -78,11 +78,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         return Err("usage: protected_server ADDRESS ISSUER KEYS".into());
     };
     let audience = format!("http://{address}/mcp");
-    let mut http = HttpConfig::new();
-    http.protected_resource = Some(ProtectedResource::new(&audience)?.authorization_server(&issuer)?.scope(SCOPE)?);
+    let resource = ProtectedResource::new(&audience)?.authorization_server(&issuer)?.scope(SCOPE)?;
+    let http = HttpConfig::new().protected_resource(resource);
     let tokens = Tokens { issuer, audience, keys: Json::parse(std::fs::read(keys)?)?.read()? };
     let capabilities = ServerCapabilities::new().tools(ToolsCapability::new());
-    let server = Server::new(Config::new("my-tools", "1.0.0").with_capabilities(capabilities), serve);
+    let server = Server::new(Config::new("my-tools", "1.0.0").capabilities(capabilities), serve);
     let service = server.http(http)?.authenticate(move |head| ready(tokens.authenticate(head)));
     Ok(service.serve(tokio::net::TcpListener::bind(address).await?).await?)
 }

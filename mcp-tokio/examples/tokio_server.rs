@@ -21,7 +21,7 @@ async fn serve(incoming: Incoming) -> Result<Json, ErrorObject> {
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let capabilities = ServerCapabilities::new().tools(ToolsCapability::new());
-    let server = Server::new(Config::new("my-tools", "1.0.0").with_capabilities(capabilities), serve);
+    let server = Server::new(Config::new("my-tools", "1.0.0").capabilities(capabilities), serve);
     match std::env::args().nth(1) {
         Some(address) => server.http(HttpConfig::new())?.serve(tokio::net::TcpListener::bind(address).await?).await?,
         None => drop(server.serve_stdio().await?),

@@ -212,7 +212,7 @@ impl Server {
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let serve = async |incoming: Incoming| Ok::<_, ErrorObject>(Json::from(incoming.method().as_str()));
     /// let capabilities = ServerCapabilities::new().tools(ToolsCapability::new().list_changed(true));
-    /// let server = Server::new(Config::new("my-tools", "1.0.0").with_capabilities(capabilities), serve);
+    /// let server = Server::new(Config::new("my-tools", "1.0.0").capabilities(capabilities), serve);
     /// let publisher = server.publisher();
     /// let service = server.http(HttpConfig::new())?;
     /// // For example in the task that watches a directory:

@@ -340,7 +340,7 @@ async fn a_redis_server_that_does_not_answer_is_logged() {
     // The system accepts connections to it, and no program answers.
     let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let url = format!("redis://{}/", silent.local_addr().unwrap());
-    let store = Redis::open(&url).unwrap().with_timeout(Duration::from_millis(50));
+    let store = Redis::open(&url).unwrap().timeout(Duration::from_millis(50));
     let instance = InstanceId::new(1);
     let find = StoreAction::Find { key: StoreKey::new(1), instance };
     assert_eq!(store.carry_out(instance, find).await, StoreResult::Failed);

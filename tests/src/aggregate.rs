@@ -183,7 +183,7 @@ impl AggregateHarness {
     pub fn with(client: &[ProtocolVersion], servers: &[(&str, Offer)], change: impl FnOnce(&mut Config)) -> Self {
         let mut config = Config::new("all", "1.0.0");
         for (name, _) in servers {
-            config = config.with_server(name, relay::Config::default());
+            config = config.server(name, relay::Config::default());
         }
         change(&mut config);
         let mut of_client = client::Config::new("test", "1.0.0");

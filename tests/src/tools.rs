@@ -24,8 +24,7 @@ pub enum Served {
 
 /// The configuration of a server that offers the tools in these revisions.
 pub fn config(versions: &[ProtocolVersion]) -> Config {
-    let mut config =
-        Config::new("tools", "1").with_capabilities(ServerCapabilities::new().tools(ToolsCapability::new()));
+    let mut config = Config::new("tools", "1").capabilities(ServerCapabilities::new().tools(ToolsCapability::new()));
     config.versions = versions.to_vec();
     config
 }

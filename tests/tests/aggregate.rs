@@ -41,7 +41,7 @@ fn three(eras: &(&[ProtocolVersion], [&[ProtocolVersion]; 3]), tools: &[&str]) -
 fn lc_17_a_ping_is_answered_at_once_while_the_servers_start() {
     let mut config = Config::new("all", "1");
     for name in ["a", "b"] {
-        config = config.with_server(name, relay::Config::default());
+        config = config.server(name, relay::Config::default());
     }
     let mut aggregate = Aggregate::new(config).unwrap();
     for line in [initialize("0", "2025-11-25"), request("\"p\"", "ping", "{}")] {
@@ -58,7 +58,7 @@ fn lc_17_a_ping_is_answered_at_once_while_the_servers_start() {
 
 #[test]
 fn requests_that_wait_for_the_servers_to_start_count_as_load() {
-    let config = Config::new("all", "1").with_server("a", relay::Config::default());
+    let config = Config::new("all", "1").server("a", relay::Config::default());
     let mut aggregate = Aggregate::new(config).unwrap();
     let waiting = ["1", "2", "3"].map(|id| {
         let line = format!("{}\n", modern(id, "tools/list", ""));
@@ -411,7 +411,7 @@ fn an_aggregate_with_more_servers_than_its_limit_is_refused() {
         let mut config = Config::new("all", "1");
         config.relay.limits.backends = limit;
         for name in ["a", "b"] {
-            config = config.with_server(name, relay::Config::default());
+            config = config.server(name, relay::Config::default());
         }
         let refused = Aggregate::new(config).err();
         assert_eq!(refused, is_refused.then_some(UsageError::TooManyServers { limit }));
@@ -478,7 +478,7 @@ fn the_end_is_reported_if_no_server_runs_when_the_client_disconnects() {
 #[test]
 fn the_end_is_reported_if_a_server_could_not_be_started_after_the_client_disconnected() {
     let now = Instant::START;
-    let mut aggregate = Aggregate::new(Config::new("all", "1").with_server("a", relay::Config::default())).unwrap();
+    let mut aggregate = Aggregate::new(Config::new("all", "1").server("a", relay::Config::default())).unwrap();
     aggregate.handle_bytes(format!("{}\n", initialize("0", "2025-11-25")).as_bytes(), now);
     let mut started = None;
     while let Some(output) = aggregate.poll_output() {

@@ -20,7 +20,7 @@ fn what_was_found_out_about_a_sender_is_handed_on_whole() {
     struct Tenant(u32);
 
     for principal in [None, Some(Principal::new("ada"))] {
-        let found = Authenticated::from(principal.clone()).with_extension(Tenant(6)).with_extension(Tenant(7));
+        let found = Authenticated::from(principal.clone()).extension(Tenant(6)).extension(Tenant(7));
         let (own, extensions) = found.into_parts();
         assert_eq!((own, extensions.get(), extensions.len()), (principal, Some(&Tenant(7)), 1));
     }

@@ -108,7 +108,7 @@ fn a_request_is_handled_again_as_if_it_had_arrived_after_the_server_began_to_ser
     let ticket = only(line(&mut server, &initialize("2025-06-18")));
     // The client confirms before it is answered, and the confirmation counts with the answer.
     assert!(line(&mut server, INITIALIZED).others.is_empty());
-    let config = Config::new("gateway", "2").with_capabilities(json(r#"{"logging":{}}"#));
+    let config = Config::new("gateway", "2").capabilities(json(r#"{"logging":{}}"#));
     server.serve(config).expect("a configuration");
     let again = Config::new("gateway", "2");
     assert_eq!(server.serve(again), Err(UsageError::AlreadyServing));
@@ -151,7 +151,7 @@ fn room_ends_before_the_limit_for_a_client_that_reads_nothing() {
 
 #[test]
 fn a_subscription_is_acknowledged_by_the_application_with_the_resources_that_it_can_observe() {
-    let mut config = Config::new("proxy", "1").with_capabilities(json(r#"{"resources":{"subscribe":true}}"#));
+    let mut config = Config::new("proxy", "1").capabilities(json(r#"{"resources":{"subscribe":true}}"#));
     config.manual_acknowledgement = true;
     let mut server = Server::new(Stdio::new(), config).expect("a configuration");
     let filter = r#""notifications":{"resourceSubscriptions":["a:1","a:2"]},"#;
@@ -308,7 +308,7 @@ fn over_http_the_application_does_not_receive_an_initialize_that_no_server_accep
 fn over_http_each_session_that_is_served_has_its_own_description() {
     let (mut server, exchange, ticket) = opening_over_http();
     let session = ticket.key().session().expect("it opens a session");
-    let config = Config::new("bridge", "2").with_capabilities(json(r#"{"logging":{}}"#));
+    let config = Config::new("bridge", "2").capabilities(json(r#"{"logging":{}}"#));
     server.server.serve_session(session, config.clone()).expect("a configuration");
     assert_eq!(server.server.serve_session(session, config.clone()), Err(UsageError::AlreadyServing));
     let params = Some(json(r#"{"protocolVersion":"2025-03-26"}"#));

@@ -16,7 +16,7 @@ const LIFETIME: Duration = Duration::from_secs(3600);
 const DECLARED: &str = r#"{"tools":{},"logging":{},"resources":{"subscribe":true}}"#;
 
 fn sealed(key: u8) -> SealedSessions {
-    SealedSessions::new(StateKeys::new(HmacKey::new([key; 32]))).with_lifetime(LIFETIME)
+    SealedSessions::new(StateKeys::new(HmacKey::new([key; 32]))).lifetime(LIFETIME)
 }
 
 /// One instance of the server; each has a number.
@@ -110,7 +110,7 @@ fn se_02_a_sealed_session_is_continued_only_for_its_principal_within_its_time_by
         (
             "a key that is no longer the current one",
             |http, _| {
-                let keys = StateKeys::new(HmacKey::new([9; 32])).with_earlier(HmacKey::new([7; 32]));
+                let keys = StateKeys::new(HmacKey::new([9; 32])).earlier(HmacKey::new([7; 32]));
                 http.sessions = SessionMode::Sealed(SealedSessions::new(keys));
             },
             ada(ping(&id)),
@@ -243,7 +243,7 @@ fn a_server_that_passes_through_cannot_have_sealed_sessions() {
     http.sessions = SessionMode::Sealed(sealed(7));
     let refused = Server::pass_through(Http::new(http.clone()), Config::new("s", "1"));
     assert_eq!(refused.err(), Some(UsageError::SealedSessions));
-    http.sessions = SessionMode::Sealed(sealed(7).with_lifetime(Duration::ZERO));
+    http.sessions = SessionMode::Sealed(sealed(7).lifetime(Duration::ZERO));
     let refused = Server::new(Http::new(http), Config::new("s", "1"));
     assert!(matches!(refused.err(), Some(UsageError::Limit(InvalidLimit { field: "lifetime", .. }))));
 }

@@ -210,7 +210,7 @@ fn oa_x_04_a_saml_assertion_is_exchanged_as_such() {
     let mut world = World::new().with(|config| {
         let at_idp = ClientIdentity::new("app-at-idp");
         let provider = IdentityProvider::new(idp, "https://idp.example/token", at_idp).unwrap();
-        config.grant = Grant::EnterpriseManaged(provider.with_saml());
+        config.grant = Grant::EnterpriseManaged(provider.saml());
         config.registered = Some(ClientIdentity::new("app").with_secret("s e".into()));
     });
     let mut provider = Issuer::new(idp);

@@ -56,7 +56,7 @@ fn blocking_server(versions: &[ProtocolVersion]) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let url = format!("http://{}", listener.local_addr().expect("its address"));
     let capabilities = ServerCapabilities::new().tools(ToolsCapability::new());
-    let mut config = Config::new("s", "1").with_capabilities(capabilities);
+    let mut config = Config::new("s", "1").capabilities(capabilities);
     config.versions = versions.to_vec();
     let mut http = HttpConfig::new();
     http.two_endpoints = Some(TwoEndpoints { stream: "/sse".into(), messages: "/messages".into() });

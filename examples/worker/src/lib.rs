@@ -30,7 +30,7 @@ impl Worker {
         let mut http = HttpConfig::new();
         // A stream would have to stay open after the response.
         http.get_stream = false;
-        let config = Config::new("my-worker", "1.0.0").with_capabilities(capabilities);
+        let config = Config::new("my-worker", "1.0.0").capabilities(capabilities);
         Ok(Self(Server::new(Http::new(http), config)?))
     }
 

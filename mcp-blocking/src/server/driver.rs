@@ -314,7 +314,7 @@ mod tests {
     /// A driver without handler threads, so that all calls stay queued, and a connection.
     fn without_threads(service: &Arc<dyn Service>) -> (Driver<Http, HttpExchanges>, Arc<Socket>) {
         let commands = Commands::to::<Arrived>(sync_channel(1).0);
-        let config = Config::new("s", "1").with_capabilities(Json::parse(r#"{"tools":{}}"#).unwrap());
+        let config = Config::new("s", "1").capabilities(Json::parse(r#"{"tools":{}}"#).unwrap());
         let machine = Server::new(Http::new(HttpConfig::new()), config).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let stream = Arc::new(Socket::from(TcpStream::connect(listener.local_addr().unwrap()).unwrap()));

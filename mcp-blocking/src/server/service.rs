@@ -81,7 +81,7 @@ pub trait Service: Send + Sync + 'static {
     /// }
     ///
     /// let capabilities = ServerCapabilities::new().resources(ResourcesCapability::new().subscribe(true));
-    /// let config = Config::new("my-files", "1.0.0").with_capabilities(capabilities);
+    /// let config = Config::new("my-files", "1.0.0").capabilities(capabilities);
     /// let service = Server::new(config, Files).http(HttpConfig::new())?;
     /// let listener = TcpListener::bind("127.0.0.1:0")?;
     /// let (address, stopper) = (listener.local_addr()?, service.stopper());

@@ -44,7 +44,7 @@ use crate::stdio::{Happened, MayBlock, Writer, spawn_reader};
 ///     Ok(Json::parse(text).expect("JSON"))
 /// }
 ///
-/// let config = Config::new("my-tools", "1.0.0").with_capabilities(Json::parse(r#"{"tools":{}}"#)?);
+/// let config = Config::new("my-tools", "1.0.0").capabilities(Json::parse(r#"{"tools":{}}"#)?);
 /// let mut service = Server::new(config, serve).stream()?;
 /// service.max_handlers = 4;
 /// service.serve_stdio()?;
@@ -239,7 +239,7 @@ mod tests {
         }
 
         fn start_with(change: impl FnOnce(&mut Config), service: impl Service) -> Self {
-            let mut config = Config::new("s", "1").with_capabilities(Json::parse(r#"{"tools":{}}"#).unwrap());
+            let mut config = Config::new("s", "1").capabilities(Json::parse(r#"{"tools":{}}"#).unwrap());
             change(&mut config);
             let server = crate::Server::new(config, service).stream().unwrap();
             let (client, end) = UnixStream::pair().unwrap();

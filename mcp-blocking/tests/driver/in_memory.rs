@@ -61,7 +61,7 @@ fn a_client_of_each_revision_calls_a_server_in_memory_and_its_end_ends_the_serve
 
 #[test]
 fn an_invalid_configuration_of_the_server_is_the_error_of_the_client() {
-    let config = Config::new("s", "1").with_capabilities(Json::from("none"));
+    let config = Config::new("s", "1").capabilities(Json::from("none"));
     let connected = Client::builder().in_memory(&Server::new(config, echo())).connect();
     assert!(matches!(connected, Err(Error::Usage(_))), "{connected:?}");
 }
@@ -84,7 +84,7 @@ fn a_client_with_a_cache_requests_a_list_again_when_its_time_is_over_or_it_has_c
         Ok(ListToolsResult::new([]).into())
     };
     let capabilities = ServerCapabilities::new().tools(ToolsCapability::new().list_changed(true));
-    let mut config = Config::new("s", "1").with_capabilities(capabilities);
+    let mut config = Config::new("s", "1").capabilities(capabilities);
     config.cache_ttl = Duration::from_secs(60);
     let server = Server::new(config, serve);
     let client = Client::builder().cache(100_000).in_memory(&server).connect().unwrap();

@@ -193,7 +193,7 @@ impl Service for Reporter {
 fn the_fallback_of_a_router_that_may_change_receives_notifications_subscriptions_and_ends() {
     let (sender, lines) = channel();
     let capabilities = Json::parse(r#"{"resources":{"subscribe":true}}"#).unwrap();
-    let config = Config::new("tests", "1").with_capabilities(capabilities);
+    let config = Config::new("tests", "1").capabilities(capabilities);
     let server = Server::new(config, SharedRouter::new(router().fallback(Reporter(sender))));
     let (client, _notifications) = connect(&server, ProtocolVersion::LATEST_LEGACY);
     let uri = Json::empty_object().with_member("uri", &"a:b".into());

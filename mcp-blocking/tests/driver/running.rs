@@ -135,7 +135,7 @@ fn serve(incoming: &Incoming) -> Result<Json, ErrorObject> {
             Ok(Json::empty_object())
         }
         "tools/call" => {
-            let keys = StateKeys::new([8; 32]).with_earlier([7; 32]);
+            let keys = StateKeys::new([8; 32]).earlier([7; 32]);
             let answers = incoming.params().and_then(|params| params.member("inputResponses").unwrap());
             if let (Some(answers), Some("asked")) = (answers, keys.open(incoming)?.as_deref()) {
                 return Ok(answers);

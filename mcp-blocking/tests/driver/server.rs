@@ -140,7 +140,7 @@ fn a_server_is_shut_down_and_publishes_over_all_transports_together() {
             self.0.send(notification.method).unwrap();
         }
     }
-    let config = || Config::new("test", "1").with_capabilities(json(r#"{"tools":{"listChanged":true}}"#));
+    let config = || Config::new("test", "1").capabilities(json(r#"{"tools":{"listChanged":true}}"#));
     let server = Server::new(config(), |_: &Incoming| Ok(Json::empty_object()));
     let publisher = server.publisher();
     let change = || Notification::new("notifications/tools/list_changed");
@@ -170,7 +170,7 @@ fn a_server_is_shut_down_and_publishes_over_all_transports_together() {
 
 #[test]
 fn a_publisher_is_closed_when_neither_its_server_nor_a_service_of_it_is_left() {
-    let config = || Config::new("test", "1").with_capabilities(json(r#"{"tools":{"listChanged":true}}"#));
+    let config = || Config::new("test", "1").capabilities(json(r#"{"tools":{"listChanged":true}}"#));
     let serve = |_: &Incoming| Ok(Json::empty_object());
     let change = || Notification::new("notifications/tools/list_changed");
     for is_stream in [true, false] {
@@ -195,8 +195,8 @@ fn what_authentication_finds_reaches_the_handler() {
     };
     let service = Server::new(Config::new("test", "1"), serve).http(HttpConfig::new()).unwrap().authenticate(|head| {
         Ok(match head.headers.get("authorization").map(http::HeaderValue::as_bytes) {
-            Some(b"Bearer ada") => Authenticated::from(Principal::new("ada")).with_extension(Tenant("a")),
-            Some(b"Bearer tenant") => Authenticated::new().with_extension(Tenant("b")),
+            Some(b"Bearer ada") => Authenticated::from(Principal::new("ada")).extension(Tenant("a")),
+            Some(b"Bearer tenant") => Authenticated::new().extension(Tenant("b")),
             _ => Authenticated::new(),
         })
     });
@@ -568,7 +568,7 @@ impl Service for Watching {
 
 #[test]
 fn a_service_receives_the_resources_that_it_has_to_watch() {
-    let config = Config::new("s", "1").with_capabilities(json(r#"{"resources":{"subscribe":true}}"#));
+    let config = Config::new("s", "1").capabilities(json(r#"{"resources":{"subscribe":true}}"#));
     let (report, reported) = sync_channel(1000);
     let (turn, turns) = sync_channel(1000);
     let server = Running::serving(config, Watching(report, Mutex::new(turns)));
@@ -608,7 +608,7 @@ fn a_service_receives_the_resources_that_it_has_to_watch() {
 
 #[test]
 fn a_change_that_is_published_while_no_server_runs_is_checked_at_once() {
-    let config = Config::new("s", "1").with_capabilities(json(r#"{"tools":{"listChanged":true}}"#));
+    let config = Config::new("s", "1").capabilities(json(r#"{"tools":{"listChanged":true}}"#));
     let server = Server::new(config, |_: &Incoming| Ok(Json::empty_object()));
     let (http, stream) = (server.http(HttpConfig::new()).unwrap(), server.stream().unwrap());
     let publishers = [http.publisher(), stream.publisher()];
@@ -650,7 +650,7 @@ fn a_request_behind_the_end_of_the_server_is_refused_with_a_status() {
 #[test]
 fn what_is_held_open_leaves_room_for_requests() {
     let capabilities = json(r#"{"tools":{"listChanged":true}}"#);
-    let config = Config::new("s", "1").with_capabilities(capabilities);
+    let config = Config::new("s", "1").capabilities(capabilities);
     let serve = |_: &Incoming| Ok(Json::empty_object());
     let mut service = Server::new(config, serve).http(HttpConfig::new()).unwrap();
     service.max_connections = 8;

@@ -17,8 +17,8 @@ use crate::relay::Filter;
 /// use mcp_intermediary::relay;
 ///
 /// let mut config = Config::new("my-tools", "1.0.0")
-///     .with_server("files", relay::Config::default())
-///     .with_server("mail", relay::Config::default());
+///     .server("files", relay::Config::default())
+///     .server("mail", relay::Config::default());
 /// assert_eq!(config.servers[1].prefix, Prefix::ServerName, "its tools are called `mail__NAME`");
 /// config.servers[0].prefix = Prefix::Off;
 /// ```
@@ -120,7 +120,7 @@ impl Config {
 
     /// Adds a server.
     #[must_use]
-    pub fn with_server(mut self, name: &str, relay: relay::Config) -> Self {
+    pub fn server(mut self, name: &str, relay: relay::Config) -> Self {
         self.servers.push(ServerConfig::new(name, relay));
         self
     }

@@ -101,7 +101,7 @@ mod tests {
     /// The tickets of the first two requests that a machine receives.
     fn tickets() -> [Ticket; 2] {
         let now = Instant::START;
-        let config = server::Config::new("my-tools", "1").with_capabilities(Json::parse(r#"{"tools":{}}"#).unwrap());
+        let config = server::Config::new("my-tools", "1").capabilities(Json::parse(r#"{"tools":{}}"#).unwrap());
         let mut machine = server::Server::new(Stdio::new(), config).unwrap();
         let opening = r#"{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}"#;
         let opening = format!(r#"{{"jsonrpc":"2.0","id":0,"method":"initialize","params":{opening}}}"#);

@@ -57,7 +57,7 @@ impl<T: ServerTransport> Server<T> {
     /// use mcp_proto::{Instant, Json, Method, Notification, Stdio};
     ///
     /// let now = Instant::START;
-    /// let config = Config::new("my-tools", "1.0.0").with_capabilities(Json::parse(r#"{"tools":{"listChanged":true}}"#)?);
+    /// let config = Config::new("my-tools", "1.0.0").capabilities(Json::parse(r#"{"tools":{"listChanged":true}}"#)?);
     /// let mut server = Server::new(Stdio::new(), config)?;
     /// let initialize = br#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25"}}"#;
     /// server.handle_bytes(initialize, now);
@@ -98,7 +98,7 @@ impl<T: ServerTransport> Server<T> {
     /// use mcp_proto::{Instant, Json, Stdio};
     ///
     /// let now = Instant::START;
-    /// let config = Config::new("my-files", "1.0.0").with_capabilities(Json::parse(r#"{"resources":{"subscribe":true}}"#)?);
+    /// let config = Config::new("my-files", "1.0.0").capabilities(Json::parse(r#"{"resources":{"subscribe":true}}"#)?);
     /// let mut server = Server::new(Stdio::new(), config)?;
     /// for line in [
     ///     r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25"}}"#,
@@ -136,7 +136,7 @@ impl<T: ServerTransport> Server<T> {
     /// use mcp_proto::{Instant, Json, Stdio};
     ///
     /// let now = Instant::START;
-    /// let mut config = Config::new("my-proxy", "1.0.0").with_capabilities(Json::parse(r#"{"resources":{"subscribe":true}}"#)?);
+    /// let mut config = Config::new("my-proxy", "1.0.0").capabilities(Json::parse(r#"{"resources":{"subscribe":true}}"#)?);
     /// config.manual_acknowledgement = true;
     /// let mut server = Server::new(Stdio::new(), config)?;
     /// let listen = br#"{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{"resourceSubscriptions":["a:b"]},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}"#;

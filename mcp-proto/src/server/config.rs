@@ -5,9 +5,10 @@ use std::time::Duration;
 use crate::error::UsageError;
 use crate::json::Json;
 use crate::limits::Limits;
+use crate::server::setters::setters;
 use crate::spec::{CacheScope, ProtocolVersion, capability};
 
-/// The configuration of a server. The fields may be set one by one.
+/// The configuration of a server. Each field may be set as such, or by the method of its name.
 ///
 /// # Example
 ///
@@ -15,8 +16,10 @@ use crate::spec::{CacheScope, ProtocolVersion, capability};
 /// use mcp_proto::Json;
 /// use mcp_proto::server::Config;
 ///
-/// let mut config = Config::new("my-tools", "1.0.0").with_capabilities(Json::parse(r#"{"tools":{}}"#)?);
-/// config.instructions = Some("Ask for nothing else.".into());
+/// let config = Config::new("my-tools", "1.0.0")
+///     .capabilities(Json::parse(r#"{"tools":{}}"#)?)
+///     .instructions("Ask for nothing else.");
+/// assert_eq!(config.instructions.as_deref(), Some("Ask for nothing else."));
 /// # Ok::<(), mcp_proto::JsonError>(())
 /// ```
 #[derive(Debug, Clone)]
@@ -80,6 +83,24 @@ pub struct Config {
     pub strict_json: bool,
 }
 
+setters! { Config:
+    server_info(impl Into<Json>),
+    names_itself(bool),
+    capabilities(impl Into<Json>),
+    reports_subscribe(bool),
+    reports_ended_requests(bool),
+    manual_acknowledgement(bool),
+    instructions(impl Into<Box<str>>) => Some,
+    versions(impl Into<Vec<ProtocolVersion>>),
+    cache_ttl(Duration),
+    cache_scope(CacheScope),
+    limits(Limits),
+    request_timeout(Duration),
+    max_timeout(Duration),
+    drain_timeout(Duration),
+    strict_json(bool),
+}
+
 impl Config {
     /// Creates the configuration of a server with this name and version, without capabilities.
     #[must_use]
@@ -103,12 +124,6 @@ impl Config {
             drain_timeout: Duration::from_secs(5),
             strict_json: true,
         }
-    }
-
-    /// Sets the capabilities, such as `ServerCapabilities` of the module `model`.
-    #[must_use]
-    pub fn with_capabilities(self, capabilities: impl Into<Json>) -> Self {
-        Self { capabilities: capabilities.into(), ..self }
     }
 
     /// Adds the capabilities that are not declared yet, such as those of the service.

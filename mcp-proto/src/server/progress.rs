@@ -43,8 +43,8 @@ impl Progress {
 
     /// Sets the text about the current step.
     #[must_use]
-    pub fn message(mut self, message: &str) -> Self {
-        self.message = Some(message.into());
+    pub fn message(mut self, message: impl Into<String>) -> Self {
+        self.message = Some(message.into().into());
         self
     }
 

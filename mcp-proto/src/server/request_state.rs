@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn earlier_keys_open_and_do_not_seal() {
-        let keys = StateKeys::new(Toy(8)).with_earlier(Toy(7));
+        let keys = StateKeys::new(Toy(8)).earlier(Toy(7));
         let asked = |given: &str| binding(None, "tools/call", given);
         assert_eq!(keys.open(&asked("{}"), 0), Ok(None));
         assert_eq!(keys.open(&asked(r#"{"requestState":7}"#), 0).map_err(|error| error.code()), Err(-32602));

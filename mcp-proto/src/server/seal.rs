@@ -58,7 +58,7 @@ impl<K> StateKeys<K> {
 
     /// Adds an earlier key: states that were sealed with it can still be opened.
     #[must_use]
-    pub fn with_earlier(mut self, key: K) -> Self {
+    pub fn earlier(mut self, key: K) -> Self {
         self.earlier.push(key);
         self
     }

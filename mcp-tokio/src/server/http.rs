@@ -173,7 +173,7 @@ impl<H> HttpService<H> {
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let mut http = HttpConfig::new();
     /// let resource = ProtectedResource::new("http://127.0.0.1:3000/mcp")?;
-    /// http.protected_resource = Some(resource.authorization_server("https://auth.example.com")?);
+    /// let http = HttpConfig::new().protected_resource(resource.authorization_server("https://auth.example.com")?);
     /// let serve = async |incoming: Incoming| Ok::<_, ErrorObject>(Json::from(incoming.method().as_str()));
     /// let service = Server::new(Config::new("my-tools", "1.0.0"), serve).http(http)?.authenticate(|head| {
     ///     let token = head.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());

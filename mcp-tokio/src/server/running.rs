@@ -108,7 +108,7 @@ mod tests {
     #[test]
     fn a_change_is_published_once_every_stream_has_accepted_it() {
         let capabilities = ServerCapabilities::new().tools(ToolsCapability::new().list_changed(true));
-        let running = Running::new(Config::new("s", "1").with_capabilities(capabilities));
+        let running = Running::new(Config::new("s", "1").capabilities(capabilities));
         let mut streams: Vec<_> = (0..3).map(|_| mpsc::unbounded_channel()).collect();
         for (final_commands, _) in &streams {
             register(&running, final_commands);

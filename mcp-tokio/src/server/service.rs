@@ -100,7 +100,7 @@ pub trait Service: Send + Sync + 'static {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), mcp_tokio::Error> {
     /// let capabilities = ServerCapabilities::new().resources(ResourcesCapability::new().subscribe(true));
-    /// let server = Server::new(Config::new("my-files", "1.0.0").with_capabilities(capabilities), Files);
+    /// let server = Server::new(Config::new("my-files", "1.0.0").capabilities(capabilities), Files);
     /// let (ours, theirs) = tokio::io::duplex(64 * 1024);
     /// tokio::spawn(async move {
     ///     let (read, write) = tokio::io::split(theirs);

@@ -40,7 +40,7 @@ const LONGEST_EXPIRY: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 /// A store in Redis (version 5 or newer) or Valkey, which the servers of any number of processes share.
 ///
 /// It needs one primary server, perhaps with replicas; a cluster is not supported. An action whose connection is lost is
-/// repeated on a new one until [`Redis::with_timeout`] has passed, and takes effect once, also if an earlier attempt arrives
+/// repeated on a new one until [`Redis::timeout`] has passed, and takes effect once, also if an earlier attempt arrives
 /// up to ten minutes later over the old connection. Redis answers before a write has
 /// reached its replicas or, as it is configured, its disk: sessions whose last writes are lost in a crash end, or continue
 /// with an earlier state.
@@ -64,7 +64,7 @@ const LONGEST_EXPIRY: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 /// let serve = async |incoming: Incoming| Ok::<_, ErrorObject>(Json::from(incoming.method().as_str()));
 /// let mut http = HttpConfig::new();
 /// http.sessions = SessionMode::Stored(StoredSessions::new(random_instance()?));
-/// let store = Redis::open("redis://127.0.0.1:6379/")?.with_prefix("my-tools");
+/// let store = Redis::open("redis://127.0.0.1:6379/")?.prefix("my-tools");
 /// let service = Server::new(Config::new("my-tools", "1.0.0"), serve).store(store).http(http)?;
 /// service.serve(TcpListener::bind("127.0.0.1:3000").await?).await?;
 /// # Ok(())
@@ -135,7 +135,7 @@ impl Redis {
     /// Sets what the names of all keys begin with; all instances of one server need the same, and other servers others.
     /// Default `mcp`.
     #[must_use]
-    pub fn with_prefix(mut self, prefix: &str) -> Self {
+    pub fn prefix(mut self, prefix: &str) -> Self {
         self.keys = Keys::new(prefix);
         self
     }
@@ -143,7 +143,7 @@ impl Redis {
     /// Sets how long an action may take, with all repetitions. It should be less than
     /// [`StoredSessions::timeout`](mcp_proto::server::StoredSessions::timeout). Default 3 s.
     #[must_use]
-    pub const fn with_timeout(mut self, timeout: Duration) -> Self {
+    pub const fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }

@@ -108,7 +108,7 @@ async fn server_forms(forms: &mut Forms) {
         async { Ok::<_, ErrorObject>(Json::from(SECRET)) }
     };
     let capabilities = ServerCapabilities::new().tools(ToolsCapability::new());
-    let server = Server::new(Config::new("n", SECRET).with_capabilities(capabilities), serve);
+    let server = Server::new(Config::new("n", SECRET).capabilities(capabilities), serve);
     forms.add("Server", &server);
     forms.add("InMemoryServer", &Client::builder().in_memory(&server));
     forms.add("StateKeys", &StateKeys::new(*b"marked-secretmarked-secret012345"));

@@ -419,7 +419,7 @@ fn in_memory(alive: &Arc<AtomicUsize>) -> Backend {
     };
     let (near, far) = duplex(1024);
     let capabilities = Json::parse(r#"{"tools":{},"logging":{}}"#).unwrap();
-    let server = Server::new(server::Config::new("memory", "1").with_capabilities(capabilities), serve);
+    let server = Server::new(server::Config::new("memory", "1").capabilities(capabilities), serve);
     let alive = Arc::clone(alive);
     alive.fetch_add(1, Ordering::SeqCst);
     tokio::spawn(async move {

@@ -211,7 +211,7 @@ impl Service for Reporter {
 async fn the_fallback_of_a_router_that_may_change_receives_notifications_subscriptions_and_ends() {
     let (sender, mut lines) = mpsc::unbounded_channel();
     let capabilities = Json::parse(r#"{"resources":{"subscribe":true}}"#).unwrap();
-    let config = Config::new("tests", "1").with_capabilities(capabilities);
+    let config = Config::new("tests", "1").capabilities(capabilities);
     let server = Server::new(config, SharedRouter::new(router().fallback(Reporter(sender))));
     let (client, _notifications) = connect(server, ProtocolVersion::LATEST_LEGACY).await;
     let uri = Json::empty_object().with_member("uri", &"a:b".into());
@@ -234,7 +234,7 @@ async fn a_first_tool_that_may_take_long_is_reported_if_a_server_has_not_declare
     const EXTENSION: &str = "io.modelcontextprotocol/tasks";
     let shared = SharedRouter::new(router());
     let extensions = Json::parse(r#"{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#).unwrap();
-    let declaring = Server::new(Config::new("tests", "1").with_capabilities(extensions), shared.clone());
+    let declaring = Server::new(Config::new("tests", "1").capabilities(extensions), shared.clone());
     let _undeclared = Server::new(Config::new("tests", "1"), shared.clone());
     let (client, _notifications) = connect_with(declaring, ProtocolVersion::LATEST, TASKS).await;
     let pending = |_: NoArguments, _: TaskContext| std::future::pending::<Result<&str, HandlerError>>();

@@ -174,7 +174,7 @@ async fn serve(incoming: Incoming) -> Result<Json, ErrorObject> {
         }
         "tools/list" => Ok(json(tests::on_the_wire::TOOLS)),
         "tools/call" if incoming.params().is_some_and(|params| params.to_text().contains(r#""name":"who""#)) => {
-            let keys = StateKeys::new([8; 32]).with_earlier([7; 32]);
+            let keys = StateKeys::new([8; 32]).earlier([7; 32]);
             let answers = incoming.params().and_then(|params| params.member("inputResponses").unwrap());
             if let (Some(answers), Some("asked")) = (answers, keys.open(&incoming)?.as_deref()) {
                 return Ok(answers);
@@ -447,7 +447,7 @@ impl Handler for Changes {
 }
 
 fn with_resources() -> Config {
-    Config::new("test", "1").with_capabilities(json(r#"{"resources":{"subscribe":true}}"#))
+    Config::new("test", "1").capabilities(json(r#"{"resources":{"subscribe":true}}"#))
 }
 
 async fn subscribe(client: &Client, verb: &str, uri: &str) {
@@ -649,7 +649,7 @@ async fn a_server_is_shut_down_and_publishes_over_all_transports_together() {
             let _ = self.0.send(notification.method);
         }
     }
-    let config = config().with_capabilities(json(r#"{"tools":{"listChanged":true}}"#));
+    let config = config().capabilities(json(r#"{"tools":{"listChanged":true}}"#));
     let server = Server::new(config, async |incoming: Incoming| {
         sleep(Duration::from_millis(if incoming.method().as_str() == "nap" { 200 } else { 0 })).await;
         Ok(Json::empty_object())
@@ -711,7 +711,7 @@ async fn changes_are_published_at_once_although_a_client_does_not_read() {
             let _ = self.0.send(notification.method);
         }
     }
-    let config = config().with_capabilities(json(r#"{"tools":{"listChanged":true}}"#));
+    let config = config().capabilities(json(r#"{"tools":{"listChanged":true}}"#));
     let server = Server::new(config, async |_: Incoming| Ok(Json::from("x".repeat(1 << 20).as_str())));
     let serve = |end| {
         let server = server.clone();
@@ -761,7 +761,7 @@ async fn changes_are_published_at_once_although_a_client_does_not_read() {
 
 #[tokio::test]
 async fn a_publisher_is_closed_when_neither_its_server_nor_a_service_of_it_is_left() {
-    let server = Server::new(config().with_capabilities(json(r#"{"tools":{"listChanged":true}}"#)), serve);
+    let server = Server::new(config().capabilities(json(r#"{"tools":{"listChanged":true}}"#)), serve);
     let publish =
         async |publisher: &ServerPublisher| publisher.publish(Notification::new(Method::TOOLS_LIST_CHANGED)).await;
     let (publisher, service) = (server.publisher(), server.http(HttpConfig::new()).unwrap());
@@ -841,8 +841,8 @@ async fn what_authentication_and_layers_find_reaches_the_handler() {
     };
     let service = Server::new(config(), serve).http(HttpConfig::new()).unwrap().authenticate(|head| {
         let found = match head.headers.get("authorization").map(http::HeaderValue::as_bytes) {
-            Some(b"Bearer ada") => Authenticated::from(Principal::new("ada")).with_extension(Tenant("a")),
-            Some(b"Bearer tenant") => Authenticated::new().with_extension(Tenant("b")),
+            Some(b"Bearer ada") => Authenticated::from(Principal::new("ada")).extension(Tenant("a")),
+            Some(b"Bearer tenant") => Authenticated::new().extension(Tenant("b")),
             _ => Authenticated::new(),
         };
         async { Ok(found) }

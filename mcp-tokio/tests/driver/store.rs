@@ -255,7 +255,7 @@ async fn what_is_repeated_after_a_lost_connection_takes_effect_once() {
     let Some(server) = RedisServer::start_if_installed() else { return };
     let server = Arc::new(server);
     // On a busy machine, several attempts in a row lose their connection.
-    let store = Redis::open(&server.url()).unwrap().with_timeout(LONG);
+    let store = Redis::open(&server.url()).unwrap().timeout(LONG);
     let receiver = InstanceId::new(8);
     let (sender, mut messages) = mpsc::channel(10_000);
     let attending = store.clone();
@@ -282,7 +282,7 @@ async fn what_is_repeated_after_a_lost_connection_takes_effect_once() {
 async fn a_server_that_does_not_answer_is_a_failure_in_bounded_time() {
     let Some(mut server) = RedisServer::start_if_installed() else { return };
     let limit = Duration::from_millis(500);
-    let store = Redis::open(&server.url()).unwrap().with_timeout(limit);
+    let store = Redis::open(&server.url()).unwrap().timeout(limit);
     assert_eq!(store.carry_out(INSTANCE, save("kept", 0, "a")).await, StoreResult::Done);
     assert_eq!(store.carry_out(INSTANCE, append(1, "a")).await, StoreResult::Done);
     for is_hanging in [true, false] {

@@ -113,7 +113,7 @@ impl Instance {
         let id = random_instance().unwrap();
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let (listener, service, publisher) = runtime.block_on(async {
-            let config = Config::new("test", "1").with_capabilities(Json::parse(CAPABILITIES).unwrap());
+            let config = Config::new("test", "1").capabilities(Json::parse(CAPABILITIES).unwrap());
             let server = Server::new(config, move |incoming| serve(incoming, Arc::clone(&may_answer))).store(store);
             let (service, publisher) = (server.http(http(id)).unwrap(), server.publisher());
             (TcpListener::bind("127.0.0.1:0").await.unwrap(), service, publisher)
@@ -286,7 +286,7 @@ async fn a_server_with_stored_sessions_and_no_store_is_refused() {
 #[test]
 fn requests_are_refused_while_redis_is_down_and_sessions_continue_afterwards() {
     let Some(mut server) = RedisServer::start_if_installed() else { return };
-    let store = Redis::open(&server.url()).unwrap().with_timeout(STORE_TIME);
+    let store = Redis::open(&server.url()).unwrap().timeout(STORE_TIME);
     let instances = Instances::start(2, &store);
     let session = instances.session(0, 1);
     for is_hanging in [false, true] {

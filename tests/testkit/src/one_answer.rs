@@ -34,7 +34,7 @@ const MAX_POSTS: usize = 32;
 /// completions and log messages, so that every request reaches the handler.
 pub fn full_config() -> Config {
     let declared = r#"{"tools":{"listChanged":true},"prompts":{"listChanged":true},"resources":{"listChanged":true,"subscribe":true},"completions":{},"logging":{}}"#;
-    Config::new("mcp-testkit", env!("CARGO_PKG_VERSION")).with_capabilities(Json::parse(declared).expect("JSON"))
+    Config::new("mcp-testkit", env!("CARGO_PKG_VERSION")).capabilities(Json::parse(declared).expect("JSON"))
 }
 
 /// [`assert_one_answer_of`] with a server that has the configuration [`full_config`].

@@ -40,7 +40,7 @@ type Answer = Box<dyn FnMut(&Method, Option<&Json>) -> Result<Json, ErrorObject>
 ///     Ok(Json::parse(r#"{"content":[{"type":"text","text":"Done."}]}"#).unwrap())
 /// }
 ///
-/// let config = Config::new("my-tools", "1.0.0").with_capabilities(Json::parse(r#"{"tools":{}}"#)?);
+/// let config = Config::new("my-tools", "1.0.0").capabilities(Json::parse(r#"{"tools":{}}"#)?);
 /// let mut pair = Pair::new(config, serve);
 /// pair.on_request(|method, _| {
 ///     assert_eq!(method.as_str(), "elicitation/create");

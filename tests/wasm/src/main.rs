@@ -26,7 +26,7 @@ fn answer(version: ProtocolVersion) -> Result<Option<i64>, UsageError> {
     config.versions = vec![version];
     let mut client = Client::new(Stdio::new(), config)?;
     let capabilities = Json::empty_object().with_member("tools", &Json::empty_object());
-    let config = server::Config::new("wasm-server", "1.0.0").with_capabilities(capabilities);
+    let config = server::Config::new("wasm-server", "1.0.0").capabilities(capabilities);
     let mut server = Server::new(Stdio::new(), config)?;
 
     let mut now = Instant::START;

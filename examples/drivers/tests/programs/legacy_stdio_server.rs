@@ -15,7 +15,7 @@ fn serve(incoming: &Incoming) -> Result<Json, ErrorObject> {
 
 fn main() -> std::io::Result<()> {
     let capabilities = ServerCapabilities::new().tools(ToolsCapability::new());
-    let mut config = Config::new("my-tools", "1.0.0").with_capabilities(capabilities);
+    let mut config = Config::new("my-tools", "1.0.0").capabilities(capabilities);
     config.versions.retain(|version| *version != ProtocolVersion::LATEST);
     Server::new(config, serve).serve_stdio()?;
     Ok(())

@@ -33,7 +33,7 @@ impl Builder {
     ///     Ok(CallToolResult::text(format!("This is {tool}.")).into())
     /// }
     ///
-    /// let config = Config::new("my-tools", "1.0.0").with_capabilities(Json::parse(r#"{"tools":{}}"#)?);
+    /// let config = Config::new("my-tools", "1.0.0").capabilities(Json::parse(r#"{"tools":{}}"#)?);
     /// let client = Client::builder().in_memory(&Server::new(config, serve)).connect()?;
     /// let called = client.request_as::<CallToolRequest>(&CallToolRequestParams::new("hello"))?;
     /// assert_eq!(called.content, CallToolResult::text("This is hello.").content);

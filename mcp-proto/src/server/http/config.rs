@@ -14,6 +14,7 @@ use crate::server::http::exchange::access::Access;
 use crate::server::http::exchange::head::is_at;
 use crate::server::http::exchange::refusal::Refusal;
 use crate::server::http::sessions::sealed::SealedSessions;
+use crate::server::setters::setters;
 use crate::spec::UnreadableId;
 
 /// Where the sessions of clients of revisions up to 2025-11-25 are. This determines which instances of a server can
@@ -90,19 +91,20 @@ impl StoredSessions {
     }
 }
 
-/// The configuration of a server's HTTP transport. The fields may be set one by one.
+/// The configuration of a server's HTTP transport. Each field may be set as such, or by the method of its name.
 ///
 /// # Example: both HTTP transports, for one origin
 ///
 /// ```
 /// use mcp_proto::server::{Access, HttpConfig, TwoEndpoints};
 ///
-/// let mut config = HttpConfig::new();
-/// config.access = Access::Listed {
-///     hosts: vec!["mcp.example.com".into()],
-///     origins: vec!["https://app.example.com".into()],
-/// };
-/// config.two_endpoints = Some(TwoEndpoints { stream: "/sse".into(), messages: "/messages".into() });
+/// let config = HttpConfig::new()
+///     .access(Access::Listed {
+///         hosts: vec!["mcp.example.com".into()],
+///         origins: vec!["https://app.example.com".into()],
+///     })
+///     .two_endpoints(TwoEndpoints { stream: "/sse".into(), messages: "/messages".into() });
+/// assert!(config.two_endpoints.is_some() && config.get_stream);
 /// ```
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -191,6 +193,28 @@ pub struct HttpConfig {
     /// How long a client may read nothing of its response before the response is dropped and the connection closed.
     /// Default 30 s.
     pub unread_timeout: Duration,
+}
+
+setters! { HttpConfig:
+    path(impl Into<Box<str>>) => Some,
+    two_endpoints(TwoEndpoints) => Some,
+    public_path(impl Into<Box<str>>),
+    access(Access),
+    cors(bool),
+    protected_resource(ProtectedResource) => Some,
+    sessions(SessionMode),
+    get_stream(bool),
+    delete(bool),
+    max_sessions(usize),
+    max_streams(usize) => Some,
+    evict_after(Duration),
+    session_idle(Duration),
+    replay(usize),
+    replay_for(Duration),
+    retry(Duration) => Some,
+    keep_alive(Duration),
+    body_timeout(Duration),
+    unread_timeout(Duration),
 }
 
 impl HttpConfig {
@@ -301,7 +325,7 @@ impl HttpConfig {
         }
         let of_sessions = match &self.sessions {
             SessionMode::None | SessionMode::InMemory => None,
-            SessionMode::Sealed(sealed) => Some(("lifetime", sealed.lifetime())),
+            SessionMode::Sealed(sealed) => Some(("lifetime", sealed.session_lifetime())),
             SessionMode::Stored(stored) => Some(("timeout", stored.timeout)),
         };
         // A pause of zero would loop forever, and a huge one would overflow `Instant`.

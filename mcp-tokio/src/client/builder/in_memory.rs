@@ -37,7 +37,7 @@ impl Builder {
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let config = Config::new("my-tools", "1.0.0").with_capabilities(Json::parse(r#"{"tools":{}}"#)?);
+    /// let config = Config::new("my-tools", "1.0.0").capabilities(Json::parse(r#"{"tools":{}}"#)?);
     /// let client = Client::builder().in_memory(&Server::new(config, serve)).connect().await?;
     /// let called = client.request_as::<CallToolRequest>(&CallToolRequestParams::new("hello")).await?;
     /// assert_eq!(called.content, CallToolResult::text("This is hello.").content);

@@ -409,8 +409,7 @@ mod tests {
                     Ok::<_, ErrorObject>(Json::empty_object().with_member("text", &params))
                 }
             };
-            let config =
-                Config::new("s", "1").with_capabilities(Json::parse(r#"{"tools":{"listChanged":true}}"#).unwrap());
+            let config = Config::new("s", "1").capabilities(Json::parse(r#"{"tools":{"listChanged":true}}"#).unwrap());
             let running = Arc::new(Running::new(config.clone()));
             let (requests, commands) =
                 Requests::new(Arc::new(service) as Arc<dyn AnyService>, &running, Operations::of_server());

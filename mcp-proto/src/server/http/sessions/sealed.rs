@@ -36,9 +36,9 @@ pub(crate) type Nonce = [u8; NONCE];
 /// use mcp_proto::server::{HmacKey, HttpConfig, SealedSessions, SessionMode, StateKeys};
 ///
 /// # let (this_month, last_month) = ([7; 32], [8; 32]);
-/// let keys = StateKeys::new(HmacKey::new(this_month)).with_earlier(HmacKey::new(last_month));
+/// let keys = StateKeys::new(HmacKey::new(this_month)).earlier(HmacKey::new(last_month));
 /// let mut http = HttpConfig::new();
-/// http.sessions = SessionMode::Sealed(SealedSessions::new(keys).with_lifetime(Duration::from_secs(12 * 3600)));
+/// http.sessions = SessionMode::Sealed(SealedSessions::new(keys).lifetime(Duration::from_secs(12 * 3600)));
 /// # }
 /// ```
 ///
@@ -59,11 +59,11 @@ impl SealedSessions {
 
     /// Sets the time from its opening after which no instance accepts a session any more, in whole seconds.
     #[must_use]
-    pub fn with_lifetime(self, lifetime: Duration) -> Self {
+    pub fn lifetime(self, lifetime: Duration) -> Self {
         Self { lifetime, ..self }
     }
 
-    pub(crate) const fn lifetime(&self) -> Duration {
+    pub(crate) const fn session_lifetime(&self) -> Duration {
         self.lifetime
     }
 
@@ -161,7 +161,7 @@ mod tests {
     }
 
     fn sealed(key: u8) -> SealedSessions {
-        SealedSessions::new(StateKeys::new(Toy(key))).with_lifetime(Duration::from_secs(100))
+        SealedSessions::new(StateKeys::new(Toy(key))).lifetime(Duration::from_secs(100))
     }
 
     #[test]
@@ -170,7 +170,7 @@ mod tests {
         let (ada, eve) = (Principal::new("ada"), Principal::new("eve"));
         let id = sealed(7).seal(&NONCE_1, Some(&ada), &state, 1000).unwrap();
         assert!(id.bytes().all(|byte| (0x21..=0x7e).contains(&byte)));
-        let rotated = SealedSessions::new(StateKeys::new(Toy(8)).with_earlier(Toy(7)));
+        let rotated = SealedSessions::new(StateKeys::new(Toy(8)).earlier(Toy(7)));
         for (keys, principal, now, is_good) in [
             (&sealed(7), Some(&ada), 1099, true),
             (&rotated, Some(&ada), 1099, true),
