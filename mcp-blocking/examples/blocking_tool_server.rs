@@ -91,5 +91,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             _ => Err(Challenge::bearer()),
         }
     });
-    Ok(service.serve(TcpListener::bind(address)?)?)
+    service.serve(TcpListener::bind(address)?)?;
+    Ok(())
 }

@@ -24,5 +24,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let capabilities = ServerCapabilities::new().tools(ToolsCapability::new());
     let config = Config::new("my-tools", "1.0.0").capabilities(capabilities);
     let listener = TcpListener::bind(std::env::args().nth(1).as_deref().unwrap_or("127.0.0.1:3000"))?;
-    Ok(Server::new(config, serve).http(HttpConfig::new())?.serve(listener)?)
+    Server::new(config, serve).http(HttpConfig::new())?.serve(listener)?;
+    Ok(())
 }

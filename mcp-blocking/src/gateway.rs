@@ -35,6 +35,7 @@ use mcp_intermediary::gateway::{BackendKey, Event};
 use mcp_intermediary::relay::Pins;
 use mcp_proto::UsageError;
 use mcp_proto::auth::Challenge;
+use mcp_proto::client::CloseReason;
 use reloader::Running;
 use status::Counters;
 
@@ -287,13 +288,14 @@ impl Gateway {
     }
 
     /// Serves the connections of this socket, a [`TcpListener`](std::net::TcpListener) or on Unix a `UnixListener`, until
-    /// the gateway is stopped and all processes have ended.
+    /// the gateway is stopped and all processes have ended. Returns [`CloseReason::Local`], as for
+    /// [`HttpService::serve`](crate::HttpService::serve).
     ///
     /// # Errors
     ///
     /// [`io::ErrorKind::InvalidInput`] if there is no server, or two have the same path. If a thread could not be started,
     /// if no connections can be accepted any more, or if the thread of a server has panicked.
-    pub fn serve(self, listener: impl Into<Listener>) -> io::Result<()> {
+    pub fn serve(self, listener: impl Into<Listener>) -> io::Result<CloseReason> {
         routes::check_paths(self.servers.iter().map(|served| &served.config.http))?;
         let (listener, closer) = Accepting::new(listener.into())?;
         let (running, stopper) = (Arc::clone(&self.running), self.stopper.clone());
@@ -322,7 +324,7 @@ impl Gateway {
         }
         outcome = running.join().and(outcome);
         connections.flush();
-        outcome
+        outcome.map(|()| CloseReason::Local)
     }
 }
 

@@ -328,12 +328,15 @@ impl HttpService {
     /// [`ServerStopper::stop`] stops the server. The endpoint is
     /// [`HttpConfig::path`], by default `/mcp`.
     ///
+    /// Returns [`CloseReason::Local`], as only the application ends a service: the type is that of
+    /// [`Server::serve_stdio`], where there are other reasons.
+    ///
     /// # Errors
     ///
     /// [`io::ErrorKind::InvalidInput`] if [`HttpService::max_handlers`] is 0. If a thread could not be started, if no
     /// connections can be accepted any more, or if the thread that owns the machine has panicked, for example in the
     /// logger of the application.
-    pub fn serve(self, listener: impl Into<Listener>) -> io::Result<()> {
+    pub fn serve(self, listener: impl Into<Listener>) -> io::Result<CloseReason> {
         let Self { config, http, service, authenticate, max_connections, max_handlers, inbox, inputs, .. } = self;
         let (stopper, _registration) = (self.stopper, self.registration);
         let config = Arc::unwrap_or_clone(config);
@@ -367,7 +370,7 @@ impl HttpService {
         let panicked = || Err(io::Error::other("the thread that owns the machine of the server has panicked"));
         let outcome = driver.join().map_or_else(|_| panicked(), |()| outcome);
         connections.flush();
-        outcome
+        outcome.map(|()| CloseReason::Local)
     }
 }
 

@@ -54,7 +54,9 @@ impl Running {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let raw = RawClient::new(&listener.local_addr().unwrap().to_string());
         let (publisher, stopper) = (service.publisher(), service.stopper());
-        let thread = Some(thread::spawn(move || service.serve(listener).unwrap()));
+        let thread = Some(thread::spawn(move || {
+            service.serve(listener).unwrap();
+        }));
         Self { raw, publisher, stopper, sent, thread, _alone: alone }
     }
 

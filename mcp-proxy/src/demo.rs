@@ -48,7 +48,8 @@ pub(crate) fn run(out: &mut impl Write) -> io::Result<()> {
     editor.report("It closes the proxy's input. The proxy ends the session and exits.")?;
     editor.finish(&sessions_end)?;
     stopper.stop();
-    serving.join().map_err(|_| io::Error::other("the demonstration's server failed"))?
+    serving.join().map_err(|_| io::Error::other("the demonstration's server failed"))??;
+    Ok(())
 }
 
 struct Editor<'o, W: Write> {

@@ -104,7 +104,7 @@ pub(crate) fn run(args: &Arc<ServeArgs>, log: &Log) -> io::Result<bool> {
     let outcome = gateway.serve(listener);
     drop(file);
     signals.exit_after(2);
-    outcome.map(|()| true)
+    outcome.map(|_| true)
 }
 
 /// What SIGHUP does for a service: its files have been renamed, or its configuration has changed. From a terminal, it says that

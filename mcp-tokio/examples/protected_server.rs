@@ -84,5 +84,6 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let capabilities = ServerCapabilities::new().tools(ToolsCapability::new());
     let server = Server::new(Config::new("my-tools", "1.0.0").capabilities(capabilities), serve);
     let service = server.http(http)?.authenticate(move |head| ready(tokens.authenticate(head)));
-    Ok(service.serve(tokio::net::TcpListener::bind(address).await?).await?)
+    service.serve(tokio::net::TcpListener::bind(address).await?).await?;
+    Ok(())
 }

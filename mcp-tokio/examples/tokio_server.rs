@@ -24,7 +24,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let server = Server::new(Config::new("my-tools", "1.0.0").capabilities(capabilities), serve);
     match std::env::args().nth(1) {
         Some(address) => server.http(HttpConfig::new())?.serve(tokio::net::TcpListener::bind(address).await?).await?,
-        None => drop(server.serve_stdio().await?),
-    }
+        None => server.serve_stdio().await?,
+    };
     Ok(())
 }

@@ -33,7 +33,9 @@ fn what_a_server_hands_out_shows_no_secrets() {
     let mut shown = vec![format!("{server:?}"), format!("{service:?}"), format!("{:?}", server.stream())];
     shown.extend([format!("{stopper:?}"), format!("{:?}", service.publisher())]);
     shown.push(format!("{:?}", StateKeys::new([171; 32])));
-    let serving = thread::spawn(move || service.serve(listener).unwrap());
+    let serving = thread::spawn(move || {
+        service.serve(listener).unwrap();
+    });
     let session = remote.session("2025-06-18");
     let call = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"a":"{SECRET}"}}}}"#);
     let call = TestRequest::post(call).in_session(&session).with("authorization", SECRET).with("cookie", SECRET);

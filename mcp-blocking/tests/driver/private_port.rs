@@ -51,7 +51,12 @@ impl Running {
         let stopper = service.stopper();
         let port = PrivatePort::bind()?;
         std::fs::write(file, port.file_content())?;
-        Ok(Self(stopper, thread::spawn(move || service.serve(port).unwrap())))
+        Ok(Self(
+            stopper,
+            thread::spawn(move || {
+                service.serve(port).unwrap();
+            }),
+        ))
     }
 
     fn stop(self) {

@@ -55,7 +55,9 @@ impl Running {
         tests::deadline::set();
         let listener = TcpListener::bind(address).unwrap();
         let (address, stopper) = (listener.local_addr().unwrap().to_string(), service.stopper());
-        let thread = thread::spawn(move || service.serve(listener).unwrap());
+        let thread = thread::spawn(move || {
+            service.serve(listener).unwrap();
+        });
         Self { url: format!("http://{address}/mcp"), address, stopper, thread: Some(thread) }
     }
 }

@@ -47,7 +47,9 @@ fn serve(listener: UnixListener) -> (impl FnOnce(), thread::JoinHandle<()>) {
     };
     let service = Server::new(Config::new("s", "1"), echo).http(HttpConfig::new()).unwrap();
     let stopper = service.stopper();
-    let running = thread::spawn(move || service.serve(listener).unwrap());
+    let running = thread::spawn(move || {
+        service.serve(listener).unwrap();
+    });
     (move || stopper.stop(), running)
 }
 

@@ -43,6 +43,7 @@ use http_body::Body;
 use inbox::Inbox;
 use mcp_application::{Authenticated, ConnectionTimeouts};
 use mcp_proto::auth::Challenge;
+use mcp_proto::client::CloseReason;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -196,6 +197,9 @@ impl<H> HttpService<H> {
 
     /// Accepts and serves connections until the service is closed. Other clones may serve other listeners.
     ///
+    /// Returns [`CloseReason::Local`], as only the application ends a service: the type is that of
+    /// [`Server::serve_stdio`](crate::Server::serve_stdio), where there are other reasons.
+    ///
     /// # Errors
     ///
     /// The listener's error, if it cannot accept connections any more.
@@ -215,11 +219,12 @@ impl<H> HttpService<H> {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn serve(&self, listener: TcpListener) -> io::Result<()> {
+    pub async fn serve(&self, listener: TcpListener) -> io::Result<CloseReason> {
         // An error means that the driver has ended: then every request is answered with 503.
         let _ = self.inbox.inputs().send(Input::Listening { max_connections: self.max_connections }).await;
         let timeouts = ConnectionTimeouts { head: self.head_timeout, idle: self.idle_timeout };
-        listener::serve(&self.inbox, listener, self.max_connections, timeouts, self.stage.subscribe()).await
+        listener::serve(&self.inbox, listener, self.max_connections, timeouts, self.stage.subscribe()).await?;
+        Ok(CloseReason::Local)
     }
 
     /// Ends all sessions: pending requests are answered with an error, later ones with 503; then [`HttpService::serve`]

@@ -5,6 +5,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use mcp_proto::client::CloseReason;
 use mcp_proto::server::{Config, HttpConfig};
 use mcp_proto::{ErrorObject, Json};
 use mcp_testkit::http_exchange::initialize;
@@ -30,7 +31,9 @@ async fn serve(incoming: Incoming) -> Result<Json, ErrorObject> {
 }
 
 /// A listening server, its address and its task.
-async fn listen(change: impl FnOnce(&mut HttpService)) -> (HttpService, SocketAddr, JoinHandle<std::io::Result<()>>) {
+async fn listen(
+    change: impl FnOnce(&mut HttpService),
+) -> (HttpService, SocketAddr, JoinHandle<std::io::Result<CloseReason>>) {
     tests::deadline::set();
     let mut http = HttpConfig::new();
     // Only the timeouts of the connection are tested here.
@@ -163,5 +166,5 @@ async fn a_service_that_is_closed_listens_no_more_and_its_last_answers_are_writt
     let mut rest = Vec::new();
     client.read_to_end(&mut rest).await.unwrap();
     assert!(head.len() + rest.len() > LARGE && rest.ends_with(b"\"}"), "{} bytes", rest.len());
-    serving.await.unwrap().unwrap();
+    assert_eq!(serving.await.unwrap().unwrap(), CloseReason::Local);
 }

@@ -14,7 +14,7 @@ use http_body::Body as _;
 use mcp_intermediary::gateway::{Config, Sharing};
 use mcp_intermediary::relay;
 use mcp_proto::auth::Challenge;
-use mcp_proto::client::{Call, HttpConfig};
+use mcp_proto::client::{Call, CloseReason, HttpConfig};
 use mcp_proto::server::{PeerKey, Principal, TwoEndpoints};
 use mcp_proto::{ErrorObject, Failed, Json, Load, ProtocolVersion, server};
 use mcp_testkit::http_exchange::{TestRequest, initialize};
@@ -97,7 +97,7 @@ impl Lives {
 struct Serving {
     service: HttpService<GatewayMonitor>,
     url: String,
-    listening: JoinHandle<io::Result<()>>,
+    listening: JoinHandle<io::Result<CloseReason>>,
 }
 
 impl Serving {

@@ -95,7 +95,9 @@ impl Running {
         });
         let (address, handle) = (listener.local_addr().unwrap().to_string(), runtime.handle().clone());
         let serving = service.clone();
-        let thread = thread::spawn(move || runtime.block_on(serving.serve(listener)).unwrap());
+        let thread = thread::spawn(move || {
+            runtime.block_on(serving.serve(listener)).unwrap();
+        });
         Self { address, service, runtime: handle, thread: Some(thread) }
     }
 }
@@ -664,7 +666,7 @@ async fn a_server_is_shut_down_and_publishes_over_all_transports_together() {
     let service = server.http(HttpConfig::new()).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
-    let over_http = tokio::spawn(async move { service.serve(listener).await.map(|()| CloseReason::Local) });
+    let over_http = tokio::spawn(async move { service.serve(listener).await });
     let mut clients = vec![client().http(&url).unwrap().connect().await.unwrap()];
     let mut serving = vec![over_http];
     for _ in 0..2 {
@@ -854,7 +856,7 @@ async fn what_authentication_and_layers_find_reaches_the_handler() {
         addresses.push((listener.local_addr().unwrap(), is_routed));
         let (service, router) = (service.clone(), router.clone());
         tokio::spawn(async move {
-            if is_routed { axum::serve(listener, router).await } else { service.serve(listener).await }
+            if is_routed { axum::serve(listener, router).await } else { service.serve(listener).await.map(|_| ()) }
         });
     }
     for (address, is_routed) in addresses {

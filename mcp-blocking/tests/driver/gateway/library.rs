@@ -7,6 +7,7 @@ use std::thread::{self, JoinHandle};
 
 use mcp_blocking::{Backend, Gateway, GatewayObserver, GatewayStatus, GatewayStopper, ServerStatus};
 use mcp_intermediary::gateway::{BackendKey, Config};
+use mcp_proto::client::CloseReason;
 use mcp_testkit::http_exchange::TestRequest;
 use mcp_testkit::messages::{initialize_result, request, result};
 use mcp_testkit::raw_client::RawClient;
@@ -17,7 +18,7 @@ pub(crate) struct InProcess {
     pub(crate) raw: RawClient,
     pub(crate) stopper: GatewayStopper,
     status: GatewayStatus,
-    thread: JoinHandle<std::io::Result<()>>,
+    thread: JoinHandle<std::io::Result<CloseReason>>,
 }
 
 impl InProcess {
@@ -38,11 +39,11 @@ impl InProcess {
     /// Stops the gateway, and waits for its end.
     pub(crate) fn end(self) {
         self.stopper.stop();
-        self.ended().unwrap();
+        assert_eq!(self.ended().unwrap(), CloseReason::Local);
     }
 
     /// Waits for the end of the gateway.
-    fn ended(self) -> std::io::Result<()> {
+    fn ended(self) -> std::io::Result<CloseReason> {
         wait_until(|| self.thread.is_finished());
         self.thread.join().unwrap()
     }

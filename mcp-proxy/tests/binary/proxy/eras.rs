@@ -71,7 +71,9 @@ impl OverHttp {
         let service = Server::new(tools::config(versions), serve).http(HttpConfig::new()).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let (url, stopper) = (format!("http://{}/mcp", listener.local_addr().unwrap()), service.stopper());
-        let thread = thread::spawn(move || service.serve(listener).unwrap());
+        let thread = thread::spawn(move || {
+            service.serve(listener).unwrap();
+        });
         Self { url, reports, stopper, thread: Some(thread) }
     }
 }

@@ -58,7 +58,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         "blocking" => {
             let listener = std::net::TcpListener::bind(addresses.remove(0))?;
             show(listener.local_addr()?.port())?;
-            Ok(mcp_blocking::Server::new(config, server::blocking()).http(http)?.serve(listener)?)
+            mcp_blocking::Server::new(config, server::blocking()).http(http)?.serve(listener)?;
+            Ok(())
         }
         "tokio" => serve(&addresses, &config, &http, store.as_deref(), fault),
         "stdio" => serve_stdio(config),

@@ -24,5 +24,6 @@ async fn main() -> Result<(), Box<dyn Error>> {
         command.args(args().skip(3));
         async { Ok(Backend::child(command)) }
     });
-    Ok(gateway.http()?.serve(TcpListener::bind(address).await?).await?)
+    gateway.http()?.serve(TcpListener::bind(address).await?).await?;
+    Ok(())
 }
