@@ -3,6 +3,7 @@
 use std::fmt;
 
 use http::{Extensions, HeaderMap};
+use mcp_model::{ClientCapabilities, Implementation, Payload};
 use mcp_proto::server::{Context, Principal, Server, ServerTransport};
 use mcp_proto::{Json, Method, ProtocolVersion, SessionKey, Ticket, TicketKey, TraceContext};
 
@@ -86,16 +87,19 @@ impl IncomingRequest {
         self.context.version
     }
 
-    /// The client's capabilities: an object.
+    /// The client's capabilities; none if they cannot be read. Each call reads them anew.
+    /// [`Context::client_capabilities`] of [`IncomingRequest::context`] has the JSON that the client has sent.
     #[must_use]
-    pub const fn client_capabilities(&self) -> &Json {
-        &self.context.client_capabilities
+    pub fn client_capabilities(&self) -> ClientCapabilities {
+        ClientCapabilities::from_json(&self.context.client_capabilities).unwrap_or_default()
     }
 
-    /// The name and version that the client states: an object. It is not verified, so do not rely on it.
+    /// The name and version that the client states; `None` if it states none, or they cannot be read. They are not
+    /// verified, so do not rely on them. Each call reads them anew. [`Context::client_info`] of
+    /// [`IncomingRequest::context`] has the JSON that the client has sent.
     #[must_use]
-    pub const fn client_info(&self) -> Option<&Json> {
-        self.context.client_info.as_ref()
+    pub fn client_info(&self) -> Option<Implementation> {
+        Implementation::from_json(self.context.client_info.as_ref()?).ok()
     }
 
     /// The sender of the request, for a function that works on after the answer.

@@ -507,8 +507,8 @@ mod tests {
             let say = |text: String| seen.send(text).unwrap();
             say(format!("{} of {}", incoming.method(), incoming.version()));
             say(json(incoming.params().and_then(|params| params.member("name").unwrap()).as_ref()));
-            say(json(Some(incoming.client_capabilities())));
-            say(json(incoming.client_info()));
+            say(json(Some(&incoming.client_capabilities().into())));
+            say(json(incoming.client_info().map(Json::from).as_ref()));
             say(incoming.headers()["mcp-name"].to_str().unwrap().to_owned());
             say(incoming.is_cancelled().to_string());
             incoming.release();

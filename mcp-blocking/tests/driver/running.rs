@@ -146,7 +146,7 @@ fn serve(incoming: &Incoming) -> Result<Json, ErrorObject> {
             let state = StateKeys::new([7; 32]).seal(incoming, "asked", Duration::from_secs(60));
             Ok(InputRequired::new().ask("who", "elicitation/create", Json::empty_object()).state(&state).into())
         }
-        "client" => Ok(incoming.client_info().cloned().unwrap_or(Json::empty_object())),
+        "client" => Ok(incoming.client_info().map_or(Json::empty_object(), Json::from)),
         _ => Err(ErrorObject::new(code::METHOD_NOT_FOUND, "method not found")),
     }
 }

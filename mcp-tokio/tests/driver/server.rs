@@ -185,7 +185,7 @@ async fn serve(incoming: Incoming) -> Result<Json, ErrorObject> {
             let state = StateKeys::new([7; 32]).seal(&incoming, "asked", Duration::from_secs(60));
             Ok(InputRequired::new().ask("who", "elicitation/create", Json::empty_object()).state(&state).into())
         }
-        "client" => Ok(incoming.client_info().cloned().unwrap_or(Json::empty_object())),
+        "client" => Ok(incoming.client_info().map_or(Json::empty_object(), Json::from)),
         _ => Err(ErrorObject::new(code::METHOD_NOT_FOUND, "method not found")),
     }
 }
@@ -1112,8 +1112,8 @@ async fn a_handler_receives_the_whole_context_of_its_request() {
             incoming.params().cloned().unwrap_or(Json::from("none")),
             Json::from(incoming.version().as_str()),
             Json::from(context.version.as_str()),
-            incoming.client_capabilities().clone(),
-            incoming.client_info().cloned().unwrap_or(Json::from("anonymous")),
+            incoming.client_capabilities().into(),
+            incoming.client_info().map_or(Json::from("anonymous"), Json::from),
             Json::from(incoming.principal().map_or("anonymous", Principal::as_str)),
             Json::from(incoming.headers().get("x-key").map_or("none", |key| key.to_str().unwrap())),
             Json::from(format!("{:?}", incoming.session()).as_str()),
