@@ -65,7 +65,17 @@ impl RoutedCall {
         mime_type: Option<Box<str>>,
         version: ProtocolVersion,
     ) -> Self {
-        Self { arguments: variables, target: Target::Resource { uri, mime_type }, version }
+        Self { target: Target::Resource { uri, mime_type }, ..Self::new(variables, version) }
+    }
+
+    /// Passes errors that are not meant for the client to this function.
+    pub(super) const fn log_errors(mut self, log_error: Option<fn(&str, &str)>) -> Self {
+        self.log_error = log_error;
+        self
+    }
+
+    pub(super) fn resource_not_found(&self) -> ErrorObject {
+        ErrorObject::resource_not_found(self.uri(), self.version)
     }
 
     /// Reads the arguments of a tool or a prompt, the variables of a resource template, or what is to be completed:
