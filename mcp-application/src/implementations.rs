@@ -4,6 +4,13 @@
 #[doc(hidden)]
 #[macro_export]
 macro_rules! opaque_debug {
+    ([$($generics:tt)*] $name:ident [$($arguments:tt)*]) => {
+        impl<$($generics)*> ::core::fmt::Debug for $name<$($arguments)*> {
+            fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+                f.debug_struct(stringify!($name)).finish_non_exhaustive()
+            }
+        }
+    };
     ($($name:ident),+) => {
         $(impl ::core::fmt::Debug for $name {
             fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {

@@ -14,6 +14,7 @@
 //! | `driver_router` | what the router of a driver consists of, and its methods that are the same in all drivers |
 //! | `finite` | numbers that JSON cannot represent (feature `schema`) |
 //! | `skills` | skills, whose files are resources (feature `skills`) |
+//! | `state_router` | functions that receive a state of the application |
 //! | `uri_template` | which URIs a resource template stands for |
 //! | `schema` | JSON schemas and forms of Rust types (feature `schema`) |
 //! | `shared` | a router that may change while servers use it |
@@ -48,6 +49,7 @@ mod schema;
 mod shared;
 #[cfg(feature = "skills")]
 mod skills;
+mod state_router;
 #[cfg(feature = "schema")]
 mod structured_answer;
 mod uri_template;

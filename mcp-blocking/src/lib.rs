@@ -235,7 +235,7 @@ pub use mcp_proto as proto;
 pub use pipe::{PipeReader, PipeWriter, pipe};
 pub use private_port::PrivatePort;
 pub use proxy::{Proxy, Stopper};
-pub use router::{Router, SharedRouter, TaskContext};
+pub use router::{Router, SharedRouter, StateRouter, TaskContext};
 pub use server::{HttpService, Incoming, Listener, Server, ServerPublisher, ServerStopper, Service, StreamService};
 
 /// The examples of the crate's README.

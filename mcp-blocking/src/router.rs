@@ -30,6 +30,10 @@ use crate::{Incoming, ServerPublisher, Service};
 /// `isError`, so that the language model can correct its call; see [`HandlerError`]. Lists have the order in which the
 /// functions were added. The capabilities of the server follow from them.
 ///
+/// `?` works in a function on any error, and [`Router::hide_errors`] is for errors whose text a client should not receive. A
+/// function whose error has another type, such as `anyhow::Error`, is called in a closure:
+/// `|arguments, _| Ok(look_up(arguments)?)`. Functions that share a state are added by [`Router::with_state`].
+///
 /// Skills (feature `skills`) need no function: `Router::skill` serves their files.
 ///
 /// # Example: a tool with structured results
@@ -102,6 +106,63 @@ impl Router {
         returned: Result<O, HandlerError>,
         generics: [],
         bounds: [],
+    }
+
+    /// Adds functions that share a state, which each of them receives first. They may be methods.
+    ///
+    /// # Example: tools that are methods
+    ///
+    /// ```
+    /// # #[cfg(feature = "schema")]
+    /// # mod example {
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicU64, Ordering};
+    ///
+    /// use mcp_blocking::{HandlerError, Incoming, NoArguments, Router};
+    ///
+    /// #[derive(Default)]
+    /// struct Counter {
+    ///     count: AtomicU64,
+    /// }
+    ///
+    /// impl Counter {
+    ///     fn increment(&self, _: NoArguments, _: &Incoming) -> Result<u64, HandlerError> {
+    ///         Ok(self.count.fetch_add(1, Ordering::Relaxed) + 1)
+    ///     }
+    /// }
+    ///
+    /// pub fn router() -> Router {
+    ///     Router::new().with_state(Arc::new(Counter::default()), |router| {
+    ///         router.tool("increment", "Counts one more.", Counter::increment).tool(
+    ///             "reset",
+    ///             "Begins with 0 again.",
+    ///             |counter, _: NoArguments, _| {
+    ///                 counter.count.store(0, Ordering::Relaxed);
+    ///                 Ok(())
+    ///             },
+    ///         )
+    ///     })
+    /// }
+    /// # }
+    /// # #[cfg(feature = "schema")]
+    /// # {
+    /// # use mcp_blocking::{Client, Server, proto::server::Config};
+    /// # let server = Server::new(Config::new("s", "1"), example::router());
+    /// # let client = Client::builder().in_memory(&server).connect().unwrap();
+    /// # for expected in ["1", "2", "", "1"] {
+    /// #     let tool = if expected.is_empty() { "reset" } else { "increment" };
+    /// #     let result = client.call_tool(tool, serde_json::json!({})).unwrap();
+    /// #     assert_eq!(result.content.first().and_then(|block| block.as_text()).unwrap_or_default(), expected);
+    /// # }
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn with_state<S: Send + Sync + 'static>(
+        self,
+        state: Arc<S>,
+        add: impl FnOnce(StateRouter<S>) -> StateRouter<S>,
+    ) -> Self {
+        add(StateRouter { router: self, state }).router
     }
 
     /// Adds a tool that may take long, as [`Router::task_tool_with_schema`] does. `describe` and the schemas are as for
@@ -185,6 +246,50 @@ impl Router {
         }));
         self.0.routes.add_tool(tool, handler);
         self
+    }
+}
+
+/// Adds functions with a state to a [`Router`]: see [`Router::with_state`].
+pub struct StateRouter<S> {
+    router: Router,
+    state: Arc<S>,
+}
+
+impl<S: Send + Sync + 'static> StateRouter<S> {
+    mcp_application::state_router_functions! {
+        state: [&S], |state| &state,
+        incoming: [&Incoming],
+        context: [&mut TaskContext<'_>],
+        task_arguments: [+ Send + 'static],
+        returned: Result<O, HandlerError>,
+        generics: [],
+        bounds: [],
+    }
+}
+
+mcp_application::opaque_debug! { [S] StateRouter [S] }
+
+#[cfg(not(feature = "schema"))]
+impl Router {
+    mcp_application::functions_without_schema! {
+        first: [],
+        incoming: [&Incoming],
+        context: [&mut TaskContext<'_>],
+        returned: Result<O, HandlerError>,
+        generics: [],
+        bounds: [],
+    }
+}
+
+#[cfg(not(feature = "schema"))]
+impl<S: Send + Sync + 'static> StateRouter<S> {
+    mcp_application::functions_without_schema! {
+        first: [&S,],
+        incoming: [&Incoming],
+        context: [&mut TaskContext<'_>],
+        returned: Result<O, HandlerError>,
+        generics: [],
+        bounds: [],
     }
 }
 

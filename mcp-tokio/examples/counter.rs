@@ -4,10 +4,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use mcp_tokio::application::router::NoArguments;
 use mcp_tokio::model::Resource;
 use mcp_tokio::proto::server::Config;
-use mcp_tokio::{Incoming, Router, Server};
+use mcp_tokio::{NoArguments, Router, Server};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -26,22 +25,23 @@ struct Example {
 }
 
 fn router() -> Router {
-    let counter = Arc::new(AtomicI64::new(0));
-    let change = |by| {
-        let counter = Arc::clone(&counter);
-        move |_: NoArguments, _: Incoming| {
-            let value = counter.fetch_add(by, Ordering::Relaxed) + by;
-            async move { Ok(value.to_string()) }
-        }
-    };
     Router::new()
-        .tool("increment", "Increments the counter by 1.", change(1))
-        .tool("decrement", "Decrements the counter by 1.", change(-1))
-        .tool("get_value", "Returns the value of the counter.", change(0))
+        .with_state(Arc::new(AtomicI64::new(0)), |router| {
+            router
+                .tool("increment", "Increments the counter by 1.", |counter, _: NoArguments, _| async move {
+                    Ok(counter.fetch_add(1, Ordering::Relaxed) + 1)
+                })
+                .tool("decrement", "Decrements the counter by 1.", |counter, _: NoArguments, _| async move {
+                    Ok(counter.fetch_sub(1, Ordering::Relaxed) - 1)
+                })
+                .tool("get_value", "Returns the value of the counter.", |counter, _: NoArguments, _| async move {
+                    Ok(counter.load(Ordering::Relaxed))
+                })
+        })
         .tool("say_hello", "Says hello to the client.", |_: NoArguments, _| async { Ok("Hello!") })
         .tool("echo", "Repeats a message.", |example: Example, _| async move { Ok(example.message) })
         .tool("sum", "Adds two numbers.", |Sum { a, b }: Sum, _| async move {
-            Ok(a.checked_add(b).ok_or("the sum is too large")?.to_string())
+            Ok(a.checked_add(b).ok_or("the sum is too large")?)
         })
         .resource(&Resource::new("str:////Users/to/some/path/", "cwd"), |_| async { Ok("/Users/to/some/path/") })
         .resource(&Resource::new("memo://insights", "memo-name"), |_| async { Ok("Business intelligence memo") })

@@ -309,7 +309,7 @@ pub use proxy::{Proxy, Stopper};
 /// The library of the HTTP client, for [`HttpOptions`].
 #[cfg(feature = "http-client")]
 pub use reqwest;
-pub use router::{Router, SharedRouter, TaskContext};
+pub use router::{Router, SharedRouter, StateRouter, TaskContext};
 #[cfg(feature = "http-server")]
 pub use server::{HttpBody, HttpService};
 pub use server::{Incoming, Server, ServerPublisher, Service};

@@ -32,6 +32,10 @@ use crate::{Incoming, ServerPublisher, Service};
 /// `isError`, so that the language model can correct its call; see [`HandlerError`]. Lists have the order in which the
 /// functions were added. The capabilities of the server follow from them.
 ///
+/// `?` works in a function on any error, and [`Router::hide_errors`] is for errors whose text a client should not receive. A
+/// function whose error has another type, such as `anyhow::Error`, is called in a closure:
+/// `|arguments, _| async { Ok(look_up(arguments).await?) }`. Functions that share a state are added by [`Router::with_state`].
+///
 /// Skills (feature `skills`) need no function: `Router::skill` serves their files.
 ///
 /// # Example: a tool with structured results
@@ -116,6 +120,63 @@ impl Router {
         bounds: [T: Future<Output = Result<O, HandlerError>> + Send + 'static],
     }
 
+    /// Adds functions that share a state, which each of them receives first. They may be methods: with `self: Arc<Self>`.
+    ///
+    /// # Example: tools that are methods
+    ///
+    /// ```
+    /// # #[cfg(feature = "schema")]
+    /// # mod example {
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicU64, Ordering};
+    ///
+    /// use mcp_tokio::{HandlerError, Incoming, NoArguments, Router};
+    ///
+    /// #[derive(Default)]
+    /// struct Counter {
+    ///     count: AtomicU64,
+    /// }
+    ///
+    /// impl Counter {
+    ///     async fn increment(self: Arc<Self>, _: NoArguments, _: Incoming) -> Result<u64, HandlerError> {
+    ///         Ok(self.count.fetch_add(1, Ordering::Relaxed) + 1)
+    ///     }
+    /// }
+    ///
+    /// pub fn router() -> Router {
+    ///     Router::new().with_state(Arc::new(Counter::default()), |router| {
+    ///         router.tool("increment", "Counts one more.", Counter::increment).tool(
+    ///             "reset",
+    ///             "Begins with 0 again.",
+    ///             |counter, _: NoArguments, _| async move {
+    ///                 counter.count.store(0, Ordering::Relaxed);
+    ///                 Ok(())
+    ///             },
+    ///         )
+    ///     })
+    /// }
+    /// # }
+    /// # #[cfg(feature = "schema")]
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// # use mcp_tokio::{Client, Server, proto::server::Config};
+    /// # let server = Server::new(Config::new("s", "1"), example::router());
+    /// # let client = Client::builder().in_memory(&server).connect().await.unwrap();
+    /// # for expected in ["1", "2", "", "1"] {
+    /// #     let tool = if expected.is_empty() { "reset" } else { "increment" };
+    /// #     let result = client.call_tool(tool, serde_json::json!({})).await.unwrap();
+    /// #     assert_eq!(result.content.first().and_then(|block| block.as_text()).unwrap_or_default(), expected);
+    /// # }
+    /// # });
+    /// ```
+    #[must_use]
+    pub fn with_state<S: Send + Sync + 'static>(
+        self,
+        state: Arc<S>,
+        add: impl FnOnce(StateRouter<S>) -> StateRouter<S>,
+    ) -> Self {
+        add(StateRouter { router: self, state }).router
+    }
+
     /// Adds a tool that may take long, as [`Router::task_tool_with_schema`] does. `describe` and the schemas are as for
     /// [`Router::tool_with`].
     #[cfg(feature = "schema")]
@@ -195,6 +256,50 @@ impl Router {
         }));
         self.0.routes.add_tool(tool, handler);
         self
+    }
+}
+
+/// Adds functions with a state to a [`Router`]: see [`Router::with_state`].
+pub struct StateRouter<S> {
+    router: Router,
+    state: Arc<S>,
+}
+
+impl<S: Send + Sync + 'static> StateRouter<S> {
+    mcp_application::state_router_functions! {
+        state: [Arc<S>], |state| Arc::clone(&state),
+        incoming: [Incoming],
+        context: [TaskContext],
+        task_arguments: [],
+        returned: T,
+        generics: [, T],
+        bounds: [T: Future<Output = Result<O, HandlerError>> + Send + 'static],
+    }
+}
+
+mcp_application::opaque_debug! { [S] StateRouter [S] }
+
+#[cfg(not(feature = "schema"))]
+impl Router {
+    mcp_application::functions_without_schema! {
+        first: [],
+        incoming: [Incoming],
+        context: [TaskContext],
+        returned: T,
+        generics: [, T],
+        bounds: [T: Future<Output = Result<O, HandlerError>>],
+    }
+}
+
+#[cfg(not(feature = "schema"))]
+impl<S: Send + Sync + 'static> StateRouter<S> {
+    mcp_application::functions_without_schema! {
+        first: [Arc<S>,],
+        incoming: [Incoming],
+        context: [TaskContext],
+        returned: T,
+        generics: [, T],
+        bounds: [T: Future<Output = Result<O, HandlerError>>],
     }
 }
 
