@@ -12,6 +12,7 @@
 //! | `arguments` | arguments to the types of handlers, and what is wrong with them by name |
 //! | `answer`, `structured_answer` | what handlers may return |
 //! | `driver_router` | what the router of a driver consists of, and its methods that are the same in all drivers |
+//! | `missing_schema` | what the compiler states without the feature `schema` |
 //! | `finite` | numbers that JSON cannot represent (feature `schema`) |
 //! | `skills` | skills, whose files are resources (feature `skills`) |
 //! | `state_router` | functions that receive a state of the application |
@@ -43,6 +44,7 @@ mod driver_router;
 mod entries;
 #[cfg(feature = "schema")]
 mod finite;
+mod missing_schema;
 mod routed;
 #[cfg(feature = "schema")]
 mod schema;
@@ -73,6 +75,7 @@ use uri_template::UriTemplate;
 pub use answer::IntoAnswer;
 pub use driver_router::DriverRouter;
 pub use mcp_proto::server::HandlerError;
+pub use missing_schema::NeedsFeatureSchema;
 pub use routed::{CompletionInput, RoutedCall};
 #[cfg(feature = "schema")]
 pub use schema::{NoArguments, form_of, output_schema, prompt_arguments, tool_of, tool_schema};

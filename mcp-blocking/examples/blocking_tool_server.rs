@@ -1,5 +1,5 @@
 //! Three tools, a resource and a prompt, over stdio or HTTP with authentication:
-//! `cargo run -p mcp-blocking --features schema --example blocking_tool_server -- 127.0.0.1:3000`
+//! `cargo run -p mcp-blocking --example blocking_tool_server -- 127.0.0.1:3000`
 
 use std::net::TcpListener;
 use std::thread::sleep;

@@ -8,8 +8,7 @@
 //! In an empty project, for both programs:
 //!
 //! ```sh
-//! cargo add schemars serde_json
-//! cargo add mcp-blocking --features schema
+//! cargo add mcp-blocking schemars serde_json
 //! cargo add serde --features derive
 //! ```
 //!
@@ -116,11 +115,11 @@
 //!
 //! | feature | what it adds | crates with this feature alone; 62 without any |
 //! |---|---|---|
-//! | `schema` | schemas of the types of a [`Router`]'s functions, by the crate `schemars` | 70 |
-//! | `skills` | skills of a [`Router`], and a client that compares their files with their digests | 64 |
+//! | `schema` (on by default) | schemas of the types of a [`Router`]'s functions, by the crate `schemars` | 73 |
+//! | `skills` | skills of a [`Router`], and a client that compares their files with their digests | 67 |
 //!
 //! The crates are counted on Linux, in the repository: `cargo tree -p mcp-blocking -e normal --prefix none --no-dedupe
-//! --features FEATURES | sort -u | wc -l`.
+//! --no-default-features --features FEATURES | sort -u | wc -l`.
 //!
 //! The crates whose types occur in this API are the modules [`proto`], [`model`], [`application`], [`intermediary`] and [`auth`], so
 //! that an application adds none of them itself.

@@ -1,5 +1,5 @@
 //! Three tools, a resource, a template and a prompt, over stdio or in a router of axum with authentication:
-//! `cargo run -p mcp-tokio --features schema --example tool_server -- 127.0.0.1:3000`
+//! `cargo run -p mcp-tokio --example tool_server -- 127.0.0.1:3000`
 
 use std::future::ready;
 use std::time::Duration;

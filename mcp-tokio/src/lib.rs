@@ -9,7 +9,7 @@
 //!
 //! ```sh
 //! cargo add schemars serde_json
-//! cargo add mcp-tokio --features schema
+//! cargo add mcp-tokio --features http-client
 //! cargo add serde --features derive
 //! cargo add tokio --features macros,net,rt-multi-thread
 //! ```
@@ -116,8 +116,8 @@
 //! | feature | what it adds | crates with this feature alone; 51 without any |
 //! |---|---|---|
 //! | `http-server` (on by default) | servers over HTTP, on hyper | 63 |
-//! | `http-client` (on by default) | clients over HTTP, on [`reqwest`] with rustls and aws-lc, and signing in | 120 |
-//! | `schema` | schemas of the types of a [`Router`]'s functions, by the crate `schemars` | 59 |
+//! | `http-client` | clients over HTTP, on [`reqwest`] with rustls and aws-lc, and signing in | 120 |
+//! | `schema` (on by default) | schemas of the types of a [`Router`]'s functions, by the crate `schemars` | 59 |
 //! | `skills` | skills of a [`Router`], and a client that compares their files with their digests | 53 |
 //! | `opentelemetry` | durations of requests as metrics of OpenTelemetry, and traces that lead from clients to servers (below) | 58 |
 //! | `redis` | sessions in Redis or Valkey (`store::Redis`), so that any process of a server can serve any request; with `http-server` | 106 |
@@ -125,7 +125,7 @@
 //! A server that calls no other one over HTTP needs 71 crates in place of the 129 of the example above, and a client 120:
 //!
 //! ```sh
-//! cargo add mcp-tokio --no-default-features --features http-server,schema
+//! cargo add mcp-tokio
 //! cargo add mcp-tokio --no-default-features --features http-client
 //! ```
 //!
@@ -275,6 +275,9 @@ mod gateway;
 mod http_client;
 mod lines;
 mod link;
+#[cfg(not(all(feature = "http-client", feature = "http-server")))]
+#[doc(hidden)]
+pub mod missing_feature;
 mod operations;
 mod panics;
 mod proxy;

@@ -174,6 +174,13 @@ impl Server {
         stream::serve(machine, requests, commands, client, written).await
     }
 
+    /// The compiler names the feature that is missing.
+    #[cfg(not(feature = "http-server"))]
+    #[doc(hidden)]
+    pub fn http(&self, _: impl crate::missing_feature::NeedsFeatureHttpServer) -> Result<Self, InvalidService> {
+        Ok(self.clone())
+    }
+
     /// Creates the service of HTTP requests, which can accept connections itself or be part of a router.
     ///
     /// # Errors

@@ -143,6 +143,13 @@ impl Builder {
         Ok(self.with_server(server))
     }
 
+    /// The compiler names the feature that is missing.
+    #[cfg(not(feature = "http-client"))]
+    #[doc(hidden)]
+    pub fn http(self, _: impl crate::missing_feature::NeedsFeatureHttpClient) -> Result<Self, Error> {
+        Ok(self)
+    }
+
     /// Selects a server that is started as a child process, over its stdin and stdout. The child inherits this
     /// process's stderr, unless the command sets another or [`Builder::log_stderr`] was called.
     ///
