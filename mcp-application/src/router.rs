@@ -107,6 +107,8 @@ pub struct Router<H> {
     templates: Entries<(UriTemplate, Readable<H>)>,
     completions: BTreeMap<Completed, H>,
     page_size: usize,
+    /// Receives the errors that clients do not.
+    log_error: Option<fn(&str, &str)>,
     /// The first mistake of the application.
     mistake: Option<InvalidService>,
 }
@@ -152,6 +154,7 @@ impl<H> Default for Router<H> {
             templates: Entries::default(),
             completions: BTreeMap::new(),
             page_size: usize::MAX,
+            log_error: None,
             mistake: None,
         }
     }
@@ -168,6 +171,35 @@ impl<H: Clone> Router<H> {
     /// read only the first.
     pub fn set_page_size(&mut self, entries: usize) {
         self.page_size = entries.max(1);
+    }
+
+    /// Passes the text of each error that is not meant for the client to this function, and a text without the reason
+    /// to the client: see [`HandlerError`]. The function receives the method first, with the name of the tool or the
+    /// prompt.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use std::io;
+    ///
+    /// use mcp_application::router::{HandlerError, Routed, Router};
+    /// use mcp_model::{CallToolRequest, Tool};
+    /// use mcp_proto::{Json, Method, ProtocolVersion};
+    ///
+    /// let mut router = Router::new();
+    /// router.hide_errors(|request, text| assert_eq!((request, text), ("tools/call t", "disk 7 is full")));
+    /// router.add_tool(&Tool::without_arguments("t"), ());
+    /// let params = Json::parse(r#"{"name":"t"}"#)?;
+    /// let routed = router.route(&Method::TOOLS_CALL, Some(&params), ProtocolVersion::LATEST);
+    /// let Routed::Handled { call, .. } = routed else { panic!() };
+    ///
+    /// let error = HandlerError::from(io::Error::other("disk 7 is full"));
+    /// let answer = call.answer::<CallToolRequest, String>(Err(error)).unwrap().to_string();
+    /// assert!(!answer.contains("disk") && answer.contains(r#""isError":true"#));
+    /// # Ok::<(), mcp_proto::JsonError>(())
+    /// ```
+    pub fn hide_errors(&mut self, log_error: fn(&str, &str)) {
+        self.log_error = Some(log_error);
     }
 
     /// Adds a tool.
@@ -362,6 +394,13 @@ impl<H: Clone> Router<H> {
     /// Finds what is to be done with a request of this revision.
     #[must_use]
     pub fn route(&self, method: &Method, params: Option<&Json>, version: ProtocolVersion) -> Routed<H> {
+        match self.find(method, params, version) {
+            Routed::Handled { handler, call } => Routed::Handled { handler, call: call.log_errors(self.log_error) },
+            other @ (Routed::Answered(_) | Routed::Unrouted) => other,
+        }
+    }
+
+    fn find(&self, method: &Method, params: Option<&Json>, version: ProtocolVersion) -> Routed<H> {
         #[cfg(feature = "skills")]
         if let Some(answer) = self.skills.answer(method, params, self.page_size) {
             return Routed::Answered(answer);
@@ -401,7 +440,7 @@ impl<H: Clone> Router<H> {
             .get(&params.name)
             .ok_or_else(|| ErrorObject::invalid_params("unknown tool: 'tools/list' returns the names of all tools"))?;
         let arguments = params.arguments.map_or(Json::empty_object(), Json::from);
-        Ok(Routed::Handled { handler: handler.clone(), call: RoutedCall::tool(arguments, version) })
+        Ok(Routed::Handled { handler: handler.clone(), call: RoutedCall::tool(params.name, arguments, version) })
     }
 
     fn get_prompt(&self, params: Option<&Json>, version: ProtocolVersion) -> Result<Routed<H>, ErrorObject> {
@@ -410,7 +449,7 @@ impl<H: Clone> Router<H> {
             ErrorObject::invalid_params("unknown prompt: 'prompts/list' returns the names of all prompts")
         })?;
         let arguments = strings(params.arguments.iter().flatten());
-        Ok(Routed::Handled { handler: handler.clone(), call: RoutedCall::prompt(arguments, version) })
+        Ok(Routed::Handled { handler: handler.clone(), call: RoutedCall::prompt(params.name, arguments, version) })
     }
 
     fn read_resource(&self, params: Option<&Json>, version: ProtocolVersion) -> Result<Routed<H>, ErrorObject> {

@@ -113,7 +113,7 @@
 //!
 //! # Features
 //!
-//! | feature | what it adds | crates with this feature alone; 62 without any |
+//! | feature | what it adds | crates with this feature alone; 65 without any |
 //! |---|---|---|
 //! | `schema` (on by default) | schemas of the types of a [`Router`]'s functions, by the crate `schemars` | 73 |
 //! | `skills` | skills of a [`Router`], and a client that compares their files with their digests | 67 |
@@ -225,6 +225,9 @@ pub use client::{
 pub use gateway::{Backend, Gateway, GatewayObserver, GatewayReloader, GatewayStatus, GatewayStopper, ServerStatus};
 pub use http_client::{HttpOptions, InvalidProxy, OptionsError};
 pub use mcp_application as application;
+pub use mcp_application::router::HandlerError;
+#[cfg(feature = "schema")]
+pub use mcp_application::router::{NoArguments, Structured};
 pub use mcp_application::{Authenticated, Change, Error, InvalidService, Observation, StateKeys};
 pub use mcp_auth as auth;
 pub use mcp_intermediary as intermediary;

@@ -287,7 +287,6 @@ impl HttpService {
     /// use mcp_blocking::proto::server::{Config, HttpConfig, Principal};
     /// use mcp_blocking::proto::Json;
     ///
-    /// let mut http = HttpConfig::new();
     /// let resource = ProtectedResource::new("http://127.0.0.1:3000/mcp")?;
     /// let http = HttpConfig::new().protected_resource(resource.authorization_server("https://auth.example.com")?);
     /// let serve = |incoming: &Incoming| Ok(Json::from(incoming.principal().map_or("", Principal::as_str)));

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a panic fails the test")]
 
+use std::io;
 use std::net::TcpListener;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,9 +12,11 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use log::{LevelFilter, Log, Metadata, Record};
-use mcp_blocking::{Backend, Client, Gateway, Handler, Incoming, Server, ServerStopper, Service};
+use mcp_blocking::{Backend, Client, Gateway, Handler, Incoming, Router, Server, ServerStopper, Service};
 use mcp_intermediary::gateway;
+use mcp_model::{JsonObject, Tool};
 use mcp_proto::auth::Challenge;
+use mcp_proto::client::{Call, CloseReason, Outcome};
 use mcp_proto::server::{Config, HttpConfig, Principal};
 use mcp_proto::{ErrorObject, Json, Notification};
 use mcp_testkit::http_client::legacy_versions;
@@ -115,12 +118,12 @@ fn events_of_a_client_are_logged_without_payloads() {
 }
 
 /// Starts a server that logs to the journal, with its address and a handle that stops it.
-fn server() -> (RawClient, ServerStopper, JoinHandle<std::io::Result<()>>) {
+fn server() -> (RawClient, ServerStopper, JoinHandle<io::Result<CloseReason>>) {
     server_of(|_: &Incoming| -> Result<Json, ErrorObject> { panic!("a handler may fail") })
 }
 
 /// A server with this service.
-fn server_of(service: impl Service) -> (RawClient, ServerStopper, JoinHandle<std::io::Result<()>>) {
+fn server_of(service: impl Service) -> (RawClient, ServerStopper, JoinHandle<io::Result<CloseReason>>) {
     begin();
     let service = Server::new(Config::new("s", "1"), service).http(HttpConfig::new()).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -214,4 +217,26 @@ fn a_server_that_is_stopped_warns_of_cancelled_requests_if_there_are_any() {
     running.join().unwrap().unwrap();
     assert!(line("requests were cancelled, because the server is being stopped: 1").starts_with("WARN mcp_blocking"));
     assert_eq!(warnings(), 1);
+}
+
+#[test]
+fn errors_that_the_peer_does_not_receive_are_logged() {
+    begin();
+    let router = Router::new().hide_errors();
+    let router = router.tool_with_schema(&Tool::without_arguments("t"), |_: JsonObject, _| {
+        Err::<(), _>(io::Error::other("disk 7").into())
+    });
+    let router = router.fallback(|incoming: &Incoming| match incoming.ask(Call::new("roots/list")) {
+        Ok(Outcome::Error(error)) => Err(error),
+        other => panic!("{other:?}"),
+    });
+    let server = Server::new(Config::new("tests", "1"), router);
+    let builder = Client::builder().versions(legacy_versions());
+    let builder = builder.on_list_roots(|| Err(io::Error::other("disk 8").into()));
+    let client = builder.in_memory(&server).connect().unwrap();
+    client.call_tool("t", ()).unwrap();
+    client.request("example/ask", None).unwrap_err();
+    client.close();
+    assert!(line("the function for tools/call t has failed: disk 7").starts_with("ERROR mcp_blocking"));
+    assert!(line("of the server (ListRoots) has failed: disk 8").starts_with("ERROR mcp_blocking"));
 }

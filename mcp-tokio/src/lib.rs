@@ -122,7 +122,8 @@
 //! | `opentelemetry` | durations of requests as metrics of OpenTelemetry, and traces that lead from clients to servers (below) | 58 |
 //! | `redis` | sessions in Redis or Valkey (`store::Redis`), so that any process of a server can serve any request; with `http-server` | 106 |
 //!
-//! A server that calls no other one over HTTP needs 71 crates in place of the 129 of the example above, and a client 120:
+//! A server that calls no other one over HTTP needs no other feature, and 71 crates in place of the 129 of the example above. A
+//! client needs 120 without the default features:
 //!
 //! ```sh
 //! cargo add mcp-tokio
@@ -301,6 +302,9 @@ pub use gateway::{Backend, Gateway, GatewayMonitor, GatewayStatus};
 #[cfg(feature = "http-client")]
 pub use http_client::HttpOptions;
 pub use mcp_application as application;
+pub use mcp_application::router::HandlerError;
+#[cfg(feature = "schema")]
+pub use mcp_application::router::{NoArguments, Structured};
 pub use mcp_application::{Authenticated, Change, Error, InvalidService, Observation, StateKeys};
 #[cfg(feature = "http-client")]
 pub use mcp_auth as auth;

@@ -110,7 +110,7 @@ impl Handler {
     }
 }
 
-mcp_application::driver_router! { driver: "mcp_tokio" }
+mcp_application::driver_router! { driver: "mcp_tokio", log_error: |request, text| tracing::error!(request, error = text, "a function has failed") }
 
 impl Router {
     mcp_application::router_functions! {

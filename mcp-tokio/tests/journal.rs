@@ -9,14 +9,15 @@ use std::io;
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
-use mcp_proto::client::Call;
+use mcp_model::{JsonObject, Tool};
+use mcp_proto::client::{Call, Outcome};
 use mcp_proto::server::Config;
 use mcp_proto::{ErrorObject, Json, Notification, TraceContext};
 use mcp_testkit::http_client::legacy_versions;
 use mcp_testkit::loopback_server::echo_server;
 use mcp_testkit::messages::{initialize_result, result};
 use mcp_testkit::waiting::LONG;
-use mcp_tokio::{Builder, Client, Handler, Incoming, Server};
+use mcp_tokio::{Builder, Client, Handler, Incoming, Router, Server};
 use tokio::io::{duplex, split};
 use tokio::process::Command;
 use tokio::sync::mpsc;
@@ -346,4 +347,30 @@ async fn a_redis_server_that_does_not_answer_is_logged() {
     assert_eq!(store.carry_out(instance, find).await, StoreResult::Failed);
     let text = journal.text();
     assert!(text.contains("WARN mcp_tokio::store::redis: Redis does not answer"), "{text}");
+}
+
+#[tokio::test]
+async fn errors_that_the_peer_does_not_receive_are_logged() {
+    let (journal, _guard) = Journal::begin();
+    let router = Router::new().hide_errors();
+    let router = router.tool_with_schema(&Tool::without_arguments("t"), |_: JsonObject, _| async {
+        Err::<(), _>(io::Error::other("disk 7").into())
+    });
+    let router = router.fallback(async |incoming: Incoming| match incoming.ask(Call::new("roots/list")).await {
+        Ok(Outcome::Error(error)) => Err(error),
+        other => panic!("{other:?}"),
+    });
+    let server = Server::new(Config::new("tests", "1"), router);
+    let builder = legacy_client().on_list_roots(async || Err(io::Error::other("disk 8").into()));
+    let client = builder.in_memory(&server).connect().await.unwrap();
+    client.call_tool("t", ()).await.unwrap();
+    client.request("example/ask", None).await.unwrap_err();
+    client.close().await;
+    let text = journal.text();
+    for expected in [
+        "a function has failed request=\"tools/call t\" error=\"disk 7\"",
+        "the function for a request of the server has failed request=ListRoots error=\"disk 8\"",
+    ] {
+        assert!(text.contains(expected), "{text}");
+    }
 }

@@ -410,7 +410,7 @@ impl<'w> Simulation<'w> {
             0..=3 => {
                 asked.progress += 1;
                 let step = u32::try_from(asked.progress).expect("few steps");
-                let progress = Progress::new(f64::from(step)).message(&format!("{of} {call}"));
+                let progress = Progress::new(f64::from(step)).message(format!("{of} {call}"));
                 instance.server.server.progress(&asked.ticket, &progress, now);
             }
             4 => {

@@ -70,7 +70,7 @@ impl<H, T, S: ?Sized> Default for DriverRouter<H, T, S> {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! driver_router {
-    (driver: $driver:literal) => {
+    (driver: $driver:literal, log_error: $log_error:expr) => {
         impl Router {
             /// A router without any function.
             #[must_use]
@@ -138,6 +138,17 @@ macro_rules! driver_router {
             #[must_use]
             pub fn without_skill(mut self, uri: &str) -> Self {
                 self.0.routes.remove_skill(uri);
+                self
+            }
+
+            /// Logs the texts of errors that are not meant for clients, instead of sending them. The client, and so the
+            /// language model, receives a text without the reason. Texts that a function has written for the client
+            /// (`?` on a text, [`HandlerError::new`](mcp_application::router::HandlerError::new)) are still sent.
+            ///
+            /// By default, the client receives the text of any error, because the model can often correct its call by it.
+            #[must_use]
+            pub fn hide_errors(mut self) -> Self {
+                self.0.routes.hide_errors($log_error);
                 self
             }
 

@@ -30,12 +30,17 @@ pub struct RoutedCall {
     arguments: Json,
     target: Target,
     version: ProtocolVersion,
+    /// Receives an error instead of the client, with the method of the request and the tool or the prompt.
+    log_error: Option<fn(&str, &str)>,
 }
+
+/// The text that replaces that of an error.
+const HIDDEN: &str = "the server has failed to do this; its log has the error";
 
 #[derive(Clone)]
 enum Target {
-    Tool,
-    Prompt,
+    Tool { name: String },
+    Prompt { name: String },
     Resource { uri: String, mime_type: Option<Box<str>> },
     Other,
 }
@@ -48,18 +53,18 @@ impl fmt::Debug for RoutedCall {
 
 impl RoutedCall {
     pub(super) const fn new(arguments: Json, version: ProtocolVersion) -> Self {
-        Self { arguments, target: Target::Other, version }
+        Self { arguments, target: Target::Other, version, log_error: None }
     }
 
-    pub(super) const fn tool(arguments: Json, version: ProtocolVersion) -> Self {
-        Self { arguments, target: Target::Tool, version }
+    pub(super) fn tool(name: String, arguments: Json, version: ProtocolVersion) -> Self {
+        Self { target: Target::Tool { name }, ..Self::new(arguments, version) }
     }
 
-    pub(super) const fn prompt(arguments: Json, version: ProtocolVersion) -> Self {
-        Self { arguments, target: Target::Prompt, version }
+    pub(super) fn prompt(name: String, arguments: Json, version: ProtocolVersion) -> Self {
+        Self { target: Target::Prompt { name }, ..Self::new(arguments, version) }
     }
 
-    pub(super) const fn resource(
+    pub(super) fn resource(
         variables: Json,
         uri: String,
         mime_type: Option<Box<str>>,
@@ -90,10 +95,10 @@ impl RoutedCall {
         let arguments = &self.arguments;
         match self.target {
             // The language model reads the text, and can correct its call.
-            Target::Tool => {
+            Target::Tool { .. } => {
                 arguments::read(arguments).map_err(|reason| HandlerError::new(format!("invalid arguments: {reason}")))
             }
-            Target::Prompt => arguments::read_texts(arguments)
+            Target::Prompt { .. } => arguments::read_texts(arguments)
                 .map_err(|reason| ErrorObject::invalid_params(&format!("invalid arguments: {reason}")).into()),
             Target::Resource { .. } => arguments::read_texts(arguments)
                 .map_err(|reason| ErrorObject::invalid_params(&format!("invalid variables: {reason}")).into()),
@@ -107,7 +112,7 @@ impl RoutedCall {
     pub fn uri(&self) -> &str {
         match &self.target {
             Target::Resource { uri, .. } => uri,
-            Target::Tool | Target::Prompt | Target::Other => "",
+            Target::Tool { .. } | Target::Prompt { .. } | Target::Other => "",
         }
     }
 
@@ -116,7 +121,7 @@ impl RoutedCall {
     pub fn mime_type(&self) -> Option<&str> {
         match &self.target {
             Target::Resource { mime_type, .. } => mime_type.as_deref(),
-            Target::Tool | Target::Prompt | Target::Other => None,
+            Target::Tool { .. } | Target::Prompt { .. } | Target::Other => None,
         }
     }
 
@@ -128,17 +133,38 @@ impl RoutedCall {
     pub fn answer<R, O: IntoAnswer<R>>(&self, outcome: Result<O, HandlerError>) -> Result<Json, ErrorObject> {
         match outcome.map_err(HandlerError::into_failure) {
             Ok(output) => output.into_answer(self).map(|result| match self.target {
-                Target::Tool => structured::result_for(self.version, &Method::TOOLS_CALL, result),
-                Target::Prompt | Target::Resource { .. } | Target::Other => result,
+                Target::Tool { .. } => structured::result_for(self.version, &Method::TOOLS_CALL, result),
+                Target::Prompt { .. } | Target::Resource { .. } | Target::Other => result,
             }),
-            Err(HandlerFailure::Failed(text)) => match self.target {
-                Target::Tool => Ok(CallToolResult::error(text).into()),
-                Target::Prompt | Target::Resource { .. } | Target::Other => {
-                    Err(ErrorObject::new(code::INTERNAL_ERROR, &text))
+            Err(HandlerFailure::Failed(text)) => self.failed(&text),
+            Err(HandlerFailure::Error(text)) => match self.log_error {
+                Some(log_error) => {
+                    log_error(&self.request(), &text);
+                    self.failed(HIDDEN)
                 }
+                None => self.failed(&text),
             },
             Err(HandlerFailure::InputRequired(required)) => Ok(required.into()),
             Err(HandlerFailure::Protocol(error)) => Err(error),
+        }
+    }
+
+    fn failed(&self, text: &str) -> Result<Json, ErrorObject> {
+        match self.target {
+            Target::Tool { .. } => Ok(CallToolResult::error(text).into()),
+            Target::Prompt { .. } | Target::Resource { .. } | Target::Other => {
+                Err(ErrorObject::new(code::INTERNAL_ERROR, text))
+            }
+        }
+    }
+
+    /// The method, with the tool or the prompt. The URI of a resource may be private.
+    fn request(&self) -> String {
+        match &self.target {
+            Target::Tool { name } => format!("{} {name}", Method::TOOLS_CALL),
+            Target::Prompt { name } => format!("{} {name}", Method::PROMPTS_GET),
+            Target::Resource { .. } => Method::RESOURCES_READ.to_string(),
+            Target::Other => Method::COMPLETION_COMPLETE.to_string(),
         }
     }
 }

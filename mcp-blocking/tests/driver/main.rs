@@ -7,6 +7,7 @@ mod authority;
 mod client;
 mod debug;
 mod examples;
+mod functions;
 mod gateway;
 mod in_memory;
 mod private_port;

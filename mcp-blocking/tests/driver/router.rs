@@ -408,7 +408,7 @@ fn asking(
 ) -> (Client, Receiver<Ended>, Sender<()>) {
     let limits = with(TaskLimits::default(), |limits| limits.poll_interval = interval);
     let (server, was_ended, stay) = with_tasks(limits);
-    let builder = Client::builder().versions([version]).on_elicit_form(move |_| answer.clone());
+    let builder = Client::builder().versions([version]).on_elicit_form(move |_| Ok(answer.clone()?));
     (builder.in_memory(&server).connect().expect("a connection"), was_ended, stay)
 }
 

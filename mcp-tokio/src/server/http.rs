@@ -172,7 +172,6 @@ impl<H> HttpService<H> {
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let mut http = HttpConfig::new();
     /// let resource = ProtectedResource::new("http://127.0.0.1:3000/mcp")?;
     /// let http = HttpConfig::new().protected_resource(resource.authorization_server("https://auth.example.com")?);
     /// let serve = async |incoming: Incoming| Ok::<_, ErrorObject>(Json::from(incoming.method().as_str()));

@@ -7,6 +7,7 @@ mod client;
 mod connections;
 mod debug_forms;
 mod examples;
+mod functions;
 mod gateway;
 mod gateway_chain;
 mod http_client;

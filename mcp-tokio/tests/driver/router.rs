@@ -488,7 +488,7 @@ async fn the_function_of_a_task_is_dropped_when_its_time_is_over() {
 
 /// A client whose user answers the form of the tool `book` with this.
 async fn asking(server: Server, version: ProtocolVersion, answer: Result<ElicitResult, ErrorObject>) -> Client {
-    let form = move |_| std::future::ready(answer.clone());
+    let form = move |_| std::future::ready(answer.clone().map_err(HandlerError::from));
     let builder = Client::builder().versions([version]).on_elicit_form(form);
     builder.in_memory(&server).connect().await.expect("a connection")
 }

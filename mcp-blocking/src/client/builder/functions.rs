@@ -1,10 +1,12 @@
 //! Functions for single kinds of requests and notifications of the server.
 
 use mcp_application::RequestKind;
+use mcp_application::router::HandlerError;
 use mcp_model::{
     CreateMessageRequestParams, CreateMessageResult, ElicitRequestFormParams, ElicitRequestURLParams, ElicitResult,
     ListRootsRequest, ListRootsResult, NotificationMethod, Payload, RequestMethod, Root,
 };
+use mcp_proto::server::HandlerFailure;
 use mcp_proto::{ErrorObject, Json};
 
 use super::Builder;
@@ -16,6 +18,10 @@ use crate::Handler;
 ///
 /// A function for requests serves servers of both eras: those that send requests, and those whose results require input.
 /// Each request has a thread of its own, so that a function that waits for a person delays nothing else.
+///
+/// The error of such a function is a [`HandlerError`], so that `?` works on any error. The server receives the texts that
+/// are written for it (`?` on a text, [`HandlerError::new`]) and [`ErrorObject`]s; the text of any other error is logged, and
+/// the server receives that the client has an internal error.
 ///
 /// # Example
 ///
@@ -35,7 +41,7 @@ impl<S> Builder<S> {
     /// Sets the function that shows a form to the user.
     pub fn on_elicit_form(
         self,
-        handler: impl Fn(ElicitRequestFormParams) -> Result<ElicitResult, ErrorObject> + Send + Sync + 'static,
+        handler: impl Fn(ElicitRequestFormParams) -> Result<ElicitResult, HandlerError> + Send + Sync + 'static,
     ) -> Self {
         self.on_request(RequestKind::ElicitForm, handler)
     }
@@ -43,7 +49,7 @@ impl<S> Builder<S> {
     /// Sets the function that sends the user to a URL. It returns when the user has agreed to open it or has declined.
     pub fn on_elicit_url(
         self,
-        handler: impl Fn(ElicitRequestURLParams) -> Result<ElicitResult, ErrorObject> + Send + Sync + 'static,
+        handler: impl Fn(ElicitRequestURLParams) -> Result<ElicitResult, HandlerError> + Send + Sync + 'static,
     ) -> Self {
         self.on_request(RequestKind::ElicitUrl, handler)
     }
@@ -52,7 +58,7 @@ impl<S> Builder<S> {
     /// declare `tools` of the capability `sampling` with [`Builder::capabilities`].
     pub fn on_sample(
         self,
-        handler: impl Fn(CreateMessageRequestParams) -> Result<CreateMessageResult, ErrorObject> + Send + Sync + 'static,
+        handler: impl Fn(CreateMessageRequestParams) -> Result<CreateMessageResult, HandlerError> + Send + Sync + 'static,
     ) -> Self {
         self.on_request(RequestKind::Sample, handler)
     }
@@ -64,7 +70,7 @@ impl<S> Builder<S> {
     /// [`Client::notify`]: super::Client::notify
     pub fn on_list_roots(
         self,
-        handler: impl Fn() -> Result<ListRootsResult, ErrorObject> + Send + Sync + 'static,
+        handler: impl Fn() -> Result<ListRootsResult, HandlerError> + Send + Sync + 'static,
     ) -> Self {
         type Params = <ListRootsRequest as RequestMethod>::Params;
         self.on_request(RequestKind::ListRoots, move |_: Params| handler())
@@ -90,13 +96,26 @@ impl<S> Builder<S> {
     fn on_request<P: Payload, R: Into<Json>>(
         mut self,
         kind: RequestKind,
-        handler: impl Fn(P) -> Result<R, ErrorObject> + Send + Sync + 'static,
+        handler: impl Fn(P) -> Result<R, HandlerError> + Send + Sync + 'static,
     ) -> Self {
         let call = move |params: Option<Json>| {
             let params = P::from_json(&params.unwrap_or(Json::empty_object()))?;
-            handler(params).map(Into::into)
+            handler(params).map(Into::into).map_err(|error| answer_to_failure(kind, error))
         };
         self.typed.on_request(kind, Box::new(call));
         self
+    }
+}
+
+/// The answer to a request whose function has failed.
+fn answer_to_failure(kind: RequestKind, error: HandlerError) -> ErrorObject {
+    match error.into_failure() {
+        HandlerFailure::Error(text) => {
+            log::error!("the function for a request of the server ({kind:?}) has failed: {text}");
+            ErrorObject::internal()
+        }
+        failure @ (HandlerFailure::Failed(_) | HandlerFailure::InputRequired(_) | HandlerFailure::Protocol(_)) => {
+            failure.into()
+        }
     }
 }

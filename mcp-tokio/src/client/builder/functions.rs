@@ -1,10 +1,12 @@
 //! Functions for single kinds of requests and notifications of the server.
 
 use mcp_application::RequestKind;
+use mcp_application::router::HandlerError;
 use mcp_model::{
     CreateMessageRequestParams, CreateMessageResult, ElicitRequestFormParams, ElicitRequestURLParams, ElicitResult,
     ListRootsRequest, ListRootsResult, NotificationMethod, Payload, RequestMethod, Root,
 };
+use mcp_proto::server::HandlerFailure;
 use mcp_proto::{ErrorObject, Json};
 
 use super::Builder;
@@ -17,6 +19,10 @@ use crate::client::typed_handler::Served;
 ///
 /// A function for requests serves servers of both eras: those that send requests, and those whose results require input.
 /// Requests are handled concurrently, each in its own task, which is aborted if the server cancels the request.
+///
+/// The error of such a function is a [`HandlerError`], so that `?` works on any error. The server receives the texts that
+/// are written for it (`?` on a text, [`HandlerError::new`]) and [`ErrorObject`]s; the text of any other error is logged, and
+/// the server receives that the client has an internal error.
 ///
 /// # Example
 ///
@@ -36,7 +42,7 @@ impl<S> Builder<S> {
     /// Sets the function that shows a form to the user.
     pub fn on_elicit_form<F>(self, handler: impl Fn(ElicitRequestFormParams) -> F + Send + Sync + 'static) -> Self
     where
-        F: Future<Output = Result<ElicitResult, ErrorObject>> + Send + 'static,
+        F: Future<Output = Result<ElicitResult, HandlerError>> + Send + 'static,
     {
         self.on_request(RequestKind::ElicitForm, handler)
     }
@@ -44,7 +50,7 @@ impl<S> Builder<S> {
     /// Sets the function that sends the user to a URL. It returns when the user has agreed to open it or has declined.
     pub fn on_elicit_url<F>(self, handler: impl Fn(ElicitRequestURLParams) -> F + Send + Sync + 'static) -> Self
     where
-        F: Future<Output = Result<ElicitResult, ErrorObject>> + Send + 'static,
+        F: Future<Output = Result<ElicitResult, HandlerError>> + Send + 'static,
     {
         self.on_request(RequestKind::ElicitUrl, handler)
     }
@@ -53,7 +59,7 @@ impl<S> Builder<S> {
     /// declare `tools` of the capability `sampling` with [`Builder::capabilities`].
     pub fn on_sample<F>(self, handler: impl Fn(CreateMessageRequestParams) -> F + Send + Sync + 'static) -> Self
     where
-        F: Future<Output = Result<CreateMessageResult, ErrorObject>> + Send + 'static,
+        F: Future<Output = Result<CreateMessageResult, HandlerError>> + Send + 'static,
     {
         self.on_request(RequestKind::Sample, handler)
     }
@@ -65,7 +71,7 @@ impl<S> Builder<S> {
     /// [`Client::notify`]: super::Client::notify
     pub fn on_list_roots<F>(self, handler: impl Fn() -> F + Send + Sync + 'static) -> Self
     where
-        F: Future<Output = Result<ListRootsResult, ErrorObject>> + Send + 'static,
+        F: Future<Output = Result<ListRootsResult, HandlerError>> + Send + 'static,
     {
         type Params = <ListRootsRequest as RequestMethod>::Params;
         self.on_request(RequestKind::ListRoots, move |_: Params| handler())
@@ -94,18 +100,33 @@ impl<S> Builder<S> {
     where
         P: Payload,
         R: Into<Json>,
-        F: Future<Output = Result<R, ErrorObject>> + Send + 'static,
+        F: Future<Output = Result<R, HandlerError>> + Send + 'static,
     {
         let call = move |params: Option<Json>| -> Served<Result<Json, ErrorObject>> {
             match P::from_json(&params.unwrap_or(Json::empty_object())) {
                 Ok(params) => {
                     let answer = handler(params);
-                    Box::pin(async move { answer.await.map(Into::into) })
+                    Box::pin(
+                        async move { answer.await.map(Into::into).map_err(|error| answer_to_failure(kind, error)) },
+                    )
                 }
                 Err(error) => Box::pin(std::future::ready(Err(error.into()))),
             }
         };
         self.typed.on_request(kind, Box::new(call));
         self
+    }
+}
+
+/// The answer to a request whose function has failed.
+fn answer_to_failure(kind: RequestKind, error: HandlerError) -> ErrorObject {
+    match error.into_failure() {
+        HandlerFailure::Error(text) => {
+            tracing::error!(request = ?kind, error = text, "the function for a request of the server has failed");
+            ErrorObject::internal()
+        }
+        failure @ (HandlerFailure::Failed(_) | HandlerFailure::InputRequired(_) | HandlerFailure::Protocol(_)) => {
+            failure.into()
+        }
     }
 }
