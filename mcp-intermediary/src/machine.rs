@@ -6,7 +6,7 @@ use mcp_proto::client::{self, ClientTransport};
 use mcp_proto::machine::{
     ClientStream, HandleAuthorization, HandleBytes, HandleRequests, HandleResponses, ServerStream,
 };
-use mcp_proto::{Instant, ProcessEnd, StartFailure, Stdio, impl_handle_bytes, impl_machine, server};
+use mcp_proto::{Instant, ProcessEnd, StartFailure, Stdio, UsageError, impl_handle_bytes, impl_machine, server};
 
 use crate::aggregate::{self, Aggregate, ServerKey};
 use crate::gateway::{self, BackendKey, Gateway};
@@ -44,6 +44,10 @@ impl HandleResponses for Relay<client::Http> {
 
     fn handle_failure(&mut self, exchange: client::ExchangeKey, failure: client::Failure, now: Instant) {
         Self::handle_failure(self, exchange, failure, now);
+    }
+
+    fn set_headers(&mut self, from: &client::HttpConfig) -> Result<(), UsageError> {
+        Self::set_headers(self, from)
     }
 
     fn wants_body(&self) -> bool {

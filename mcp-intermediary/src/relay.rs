@@ -95,7 +95,7 @@ pub(crate) use link::{Joined, Link};
 use mcp_proto::auth::Credentials;
 #[cfg(doc)]
 use mcp_proto::client::Client;
-use mcp_proto::client::{ClientTransport, ExchangeKey, Failure, Http};
+use mcp_proto::client::{ClientTransport, ExchangeKey, Failure, Http, HttpConfig};
 use mcp_proto::machine::Outbox;
 use mcp_proto::server::Server;
 use mcp_proto::{Instant, Load, Notification, Output, ProcessEnd, StartFailure, Stdio, UsageError, client};
@@ -399,6 +399,15 @@ impl Relay<Http> {
     pub fn authorize(&mut self, credentials: Credentials, now: Instant) {
         self.upstream.client.authorize(credentials, now);
         self.settle(now);
+    }
+
+    /// Sends every request to the server from now on with the headers of this configuration, as [`Client::set_headers`] does.
+    ///
+    /// # Errors
+    ///
+    /// [`UsageError::AuthorizationHeader`] if only one of the two configurations has an `Authorization` header.
+    pub fn set_headers(&mut self, from: &HttpConfig) -> Result<(), UsageError> {
+        self.upstream.client.set_headers(from)
     }
 
     /// There will be no authorization: everything that waits for it fails for this reason, as after

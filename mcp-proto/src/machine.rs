@@ -29,7 +29,7 @@ use crate::Instant;
 use crate::auth::{Challenged, Credentials};
 use crate::client::{self, Client, ClientTransport};
 use crate::collections::outbox::Output;
-use crate::error::{ProcessEnd, StartFailure};
+use crate::error::{ProcessEnd, StartFailure, UsageError};
 use crate::server::{self, Server};
 use crate::store::{StoreKey, StoreResult};
 use crate::transport::{Stdio, Transport};
@@ -181,6 +181,14 @@ pub trait HandleResponses {
 
     /// An exchange has failed: it could not be started, or it broke off.
     fn handle_failure(&mut self, exchange: client::ExchangeKey, failure: client::Failure, now: Instant);
+
+    /// Sends every request from now on with the headers of this configuration, as
+    /// [`Client::set_headers`](client::Client::set_headers) does.
+    ///
+    /// # Errors
+    ///
+    /// [`UsageError::AuthorizationHeader`] if only one of the two configurations has an `Authorization` header.
+    fn set_headers(&mut self, from: &client::HttpConfig) -> Result<(), UsageError>;
 
     /// Whether the driver should read more of the responses. `false` while a queue of the machine is full.
     ///
@@ -355,6 +363,10 @@ impl HandleResponses for Client<client::Http> {
 
     fn handle_failure(&mut self, exchange: client::ExchangeKey, failure: client::Failure, now: Instant) {
         Self::handle_failure(self, exchange, failure, now);
+    }
+
+    fn set_headers(&mut self, from: &client::HttpConfig) -> Result<(), UsageError> {
+        Self::set_headers(self, from)
     }
 
     fn wants_body(&self) -> bool {

@@ -86,6 +86,7 @@ pub fn all() -> Vec<Texts> {
                 UsageError::HeaderName,
                 UsageError::HeaderValue { name: "x-key".into() },
                 UsageError::ReservedHeader { name: "host".into() },
+                UsageError::AuthorizationHeader,
                 UsageError::AccessToken { limit: 16_384 },
                 UsageError::AccessTokenHash,
                 UsageError::NotConnected,

@@ -7,13 +7,15 @@ use ::mcp_testkit::http_client::HttpClientHarness;
 use ::mcp_testkit::loopback_server::LoopbackServer;
 use ::mcp_testkit::waiting::{LONG, wait_until};
 use http::StatusCode;
+use mcp_proto::UsageError;
+use mcp_proto::client::HttpConfig;
 
 use super::*;
 use crate::clock;
 
-/// A machine that records what is reported to it.
+/// A machine that records what is reported to it, and the headers that are set.
 #[derive(Debug, Default)]
-struct Reported(Vec<(ExchangeKey, String)>);
+struct Reported(Vec<(ExchangeKey, String)>, Vec<String>);
 
 impl Reported {
     fn note(&mut self, exchange: ExchangeKey, text: impl Into<String>) {
@@ -54,6 +56,11 @@ impl HandleResponses for Reported {
     fn handle_failure(&mut self, exchange: ExchangeKey, failure: Failure, _: Instant) {
         let (Failure::Broken { .. } | Failure::Closed { .. }) = failure else { panic!("{failure:?}") };
         self.note(exchange, "failed");
+    }
+
+    fn set_headers(&mut self, from: &HttpConfig) -> Result<(), UsageError> {
+        self.1.push(from.server());
+        Ok(())
     }
 
     fn wants_body(&self) -> bool {

@@ -70,7 +70,7 @@ use bytes::Bytes;
 use cookies::Cookies;
 use delivery::{Deliveries, DeliveryKey};
 use exchange::Exchanges;
-use http::Request;
+use http::{HeaderMap, Request};
 use session::HttpSession;
 use stream::GetStream;
 use tools::Tools;
@@ -87,7 +87,7 @@ use crate::collections::deadlines::Deadlines;
 use crate::collections::outbox::Weight;
 use crate::conversation::backoff::Jitter;
 use crate::conversation::keys::RequestKey;
-use crate::error::Failed;
+use crate::error::{Failed, UsageError};
 use crate::jsonrpc::Message;
 use crate::limits::{Limits, Load};
 use crate::spec::ProtocolVersion;
@@ -160,6 +160,8 @@ impl Weight for HttpAction {
 /// ```
 pub struct Http {
     config: HttpConfig,
+    /// The headers before those of `config`, which the server may still repeat.
+    former_headers: HeaderMap,
     limits: Limits,
     jitter: Jitter,
     mode: HttpMode,
@@ -272,6 +274,7 @@ impl Http {
             authorization: Authorization::new(&config),
             cookies: None,
             config,
+            former_headers: HeaderMap::new(),
             limits,
             jitter: Jitter::new(0),
             session: HttpSession::new(),
@@ -283,6 +286,15 @@ impl Http {
 
     pub(crate) fn server(&self) -> String {
         self.config.server()
+    }
+
+    fn set_headers(&mut self, from: &HttpConfig) -> Result<(), UsageError> {
+        let before = self.config.headers.clone();
+        self.config.set_headers(from)?;
+        if before != self.config.headers {
+            self.former_headers = before;
+        }
+        Ok(())
     }
 }
 
@@ -358,6 +370,46 @@ impl super::Client<Http> {
             cache.clear_private();
         }
         self.with_transport(now, |http, output| http.authorize(credentials, now, output));
+    }
+
+    /// Sends every request from now on with the headers of this configuration, in the place of those with which the client was
+    /// made: messages that wait or are sent again, streams that are opened again, and the end of the session, too. Nothing else
+    /// of the configuration is used.
+    ///
+    /// # Errors
+    ///
+    /// [`UsageError::AuthorizationHeader`] if only one of the two configurations has an `Authorization` header. Then nothing
+    /// has changed.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use mcp_proto::client::{Client, Config, Http, HttpAction, HttpConfig};
+    /// use mcp_proto::{Instant, Output, UsageError};
+    ///
+    /// let mut http = HttpConfig::new("https://example.com/mcp")?;
+    /// http.header("X-Api-Key", "first")?;
+    /// let mut client = Client::new(Http::new(http), Config::new("my-app", "1.0.0"))?;
+    ///
+    /// let mut next = HttpConfig::new("https://example.com/mcp")?;
+    /// next.header("X-Api-Key", "second")?;
+    /// client.set_headers(&next)?;
+    /// client.connect(Instant::START)?;
+    /// let Some(Output::Action(HttpAction::Open { request, .. })) = client.poll_output() else { panic!() };
+    /// assert_eq!(request.headers().get_all("x-api-key").iter().collect::<Vec<_>>(), ["second"]);
+    ///
+    /// next.header("Authorization", "Bearer mF_9.B5f-4.1JqM")?;
+    /// assert_eq!(client.set_headers(&next), Err(UsageError::AuthorizationHeader));
+    /// # Ok::<(), UsageError>(())
+    /// ```
+    ///
+    /// Rules: SH-C-18.
+    pub fn set_headers(&mut self, from: &HttpConfig) -> Result<(), UsageError> {
+        self.transport.set_headers(from)?;
+        if let Some(cache) = &mut self.cache {
+            cache.clear_private();
+        }
+        Ok(())
     }
 
     /// There will be no authorization: everything that waits for it fails with

@@ -130,6 +130,10 @@ pub enum UsageError {
         /// Its name.
         name: Box<str>,
     },
+    /// A client that sends an `Authorization` header would send none from now on, or the reverse, which changes how it is
+    /// authorized.
+    #[error("a client that is in use cannot begin or cease to have an Authorization header of its own")]
+    AuthorizationHeader,
     /// The access token is empty, too long, or has characters that a header with credentials cannot have.
     #[error("the access token cannot be sent: it must consist of 1 to {limit} visible ASCII characters")]
     AccessToken {

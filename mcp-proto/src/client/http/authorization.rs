@@ -93,7 +93,7 @@ impl WaitingStream {
 
 impl Authorization {
     pub(super) fn new(config: &HttpConfig) -> Self {
-        let is_fixed = config.headers.contains_key(http::header::AUTHORIZATION);
+        let is_fixed = config.has_authorization();
         Self {
             is_managed: config.managed_authorization && !is_fixed,
             is_fixed,

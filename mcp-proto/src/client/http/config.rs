@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderName, HeaderValue, Uri};
 
 use crate::error::UsageError;
@@ -130,6 +131,24 @@ impl HttpConfig {
         value.set_sensitive(true);
         self.headers.append(name, value);
         Ok(())
+    }
+
+    /// Takes the headers of another configuration, in the place of its own.
+    ///
+    /// # Errors
+    ///
+    /// [`UsageError::AuthorizationHeader`] if only one of the two has an `Authorization` header. Then nothing has changed.
+    pub fn set_headers(&mut self, from: &Self) -> Result<(), UsageError> {
+        if self.has_authorization() != from.has_authorization() {
+            return Err(UsageError::AuthorizationHeader);
+        }
+        self.headers.clone_from(&from.headers);
+        Ok(())
+    }
+
+    /// Whether it has an `Authorization` header, so that nothing else authorizes the client.
+    pub(crate) fn has_authorization(&self) -> bool {
+        self.headers.contains_key(AUTHORIZATION)
     }
 
     /// The server's URL for people to read: without the query, which may contain a key.

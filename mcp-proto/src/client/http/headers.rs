@@ -34,6 +34,8 @@ impl fmt::Debug for SessionId {
 #[derive(Debug)]
 pub(crate) struct Common<'c> {
     pub(crate) user: &'c HeaderMap,
+    /// The user's headers before these, which the server may still repeat.
+    pub(crate) former_user: &'c HeaderMap,
     pub(crate) credentials: Option<&'c Credentials>,
     pub(crate) session: Option<&'c SessionId>,
     /// The session before, whose id the server may still repeat.
@@ -75,7 +77,13 @@ impl Common<'_> {
     pub(crate) fn without_secrets(&self, text: String, endpoint: &HttpUrl) -> String {
         let token = self.credentials.map(Credentials::header);
         let sessions = [self.session, self.former_session].into_iter().flatten().map(|SessionId(id)| id);
-        let headers = self.user.values().chain(token).chain(sessions).filter_map(|value| value.to_str().ok());
+        let headers = self
+            .user
+            .values()
+            .chain(self.former_user.values())
+            .chain(token)
+            .chain(sessions)
+            .filter_map(|value| value.to_str().ok());
         // A scheme, as of `Bearer`, is no secret.
         let headers = headers.flat_map(|value| value.split(' '));
         let query = endpoint.query().unwrap_or_default().split('&');

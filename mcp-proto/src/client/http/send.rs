@@ -143,7 +143,8 @@ impl Http {
     pub(super) fn common(&self) -> Common<'_> {
         let has_sessions = self.session.version().is_none_or(|version| !version.is_stateless());
         let cookies = self.cookies.as_ref().filter(|_| has_sessions);
-        Common { cookies, ..self.session.common(&self.config.headers, self.authorization.credentials.as_ref()) }
+        let credentials = self.authorization.credentials.as_ref();
+        Common { cookies, ..self.session.common(&self.config.headers, &self.former_headers, credentials) }
     }
 
     /// The request will get no answer.

@@ -145,9 +145,14 @@ impl HttpSession {
     }
 
     /// The headers of a request in this session.
-    pub(super) fn common<'a>(&'a self, user: &'a HeaderMap, credentials: Option<&'a Credentials>) -> Common<'a> {
+    pub(super) fn common<'a>(
+        &'a self,
+        user: &'a HeaderMap,
+        former_user: &'a HeaderMap,
+        credentials: Option<&'a Credentials>,
+    ) -> Common<'a> {
         let (session, former_session) = (self.id.as_ref(), self.former_id.as_ref());
-        Common { user, credentials, session, former_session, cookies: None, version: self.version }
+        Common { user, former_user, credentials, session, former_session, cookies: None, version: self.version }
     }
 }
 
