@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `options` | certificates, proxies, timeouts: the configuration of an agent |
 //! | `roots` | the certificate authorities that are trusted |
+//! | `settings` | headers and options that change while proxies use them |
 //! | `chunk` | the buffers for bodies |
 //! | `address_cache` | a cache of server addresses |
 //! | `connection` | connections |
@@ -25,6 +26,7 @@ mod local_server;
 
 mod options;
 mod roots;
+mod settings;
 #[cfg(test)]
 mod tests;
 mod worker;
@@ -47,6 +49,7 @@ use mcp_proto::machine::HandleResponses;
 use worker::{Job, Worker};
 
 pub use options::{HttpOptions, InvalidProxy, OptionsError};
+pub use settings::HttpSettings;
 
 use crate::backpressure::Backpressure;
 use crate::clock::unix_time;
@@ -73,7 +76,10 @@ pub(crate) enum FromWorker {
 /// The threads that perform exchanges.
 #[derive(Debug)]
 pub(crate) struct Pool<I> {
+    /// Replaced when they change. Workers have those of their start.
     options: Arc<HttpOptions>,
+    /// Where headers and options change, and the number of changes that are in force.
+    settings: Option<(HttpSettings, usize)>,
     /// The most threads: `Limits::exchanges`, because each performs one exchange at a time.
     max_workers: usize,
     addresses: AddressCache,
@@ -116,6 +122,7 @@ impl<I: From<(ExchangeKey, FromWorker)> + Send + 'static> Pool<I> {
     ) -> Self {
         Self {
             options: Arc::new(options),
+            settings: None,
             max_workers,
             addresses: AddressCache::default(),
             inbox,
@@ -125,6 +132,33 @@ impl<I: From<(ExchangeKey, FromWorker)> + Send + 'static> Pool<I> {
             waiting: VecDeque::new(),
             workers: 0,
         }
+    }
+
+    /// Uses the changes of these settings, of which it may have an earlier state.
+    pub(crate) fn following(mut self, settings: HttpSettings) -> Self {
+        self.settings = Some((settings, 0));
+        self
+    }
+
+    /// Passes changed headers to the machine, and opens further connections with changed options.
+    fn apply_changes(&mut self, machine: &mut impl HandleResponses) {
+        let Some((settings, seen)) = &mut self.settings else { return };
+        // The number is read before the headers, so that no change after it is missed.
+        let changes = settings.changes();
+        if std::mem::replace(seen, changes) == changes {
+            return;
+        }
+        let (http, mut options) = settings.current();
+        // The settings have compared the headers with the earlier ones.
+        let _ = machine.set_headers(&http);
+        if let Err(error) = options.read_env(&http) {
+            log::error!("changed options of a server are not used: {error}");
+            return;
+        }
+        self.options = Arc::new(options);
+        // A worker that is in use ends after its exchange.
+        self.workers -= self.idle.len();
+        self.idle.clear();
     }
 
     fn open(&mut self, opening: Opening) {
@@ -207,8 +241,9 @@ impl<I: From<(ExchangeKey, FromWorker)> + Send + 'static> Link for Pool<I> {
 }
 
 impl<M: HandleResponses, I: From<(ExchangeKey, FromWorker)> + Send + 'static> Feed<M> for Pool<I> {
-    /// Reports to the machine the requests that were sent since the last call.
+    /// Reports to the machine the requests that were sent since the last call, and changed headers.
     fn catch_up(&mut self, machine: &mut M, now: Instant) {
+        self.apply_changes(machine);
         for (exchange, busy) in &mut self.busy {
             if !busy.is_sent_reported && busy.sent.load(Ordering::Acquire) {
                 busy.is_sent_reported = true;
@@ -229,7 +264,11 @@ impl<M: HandleResponses, I: From<(ExchangeKey, FromWorker)> + Send + 'static> Fe
         busy.is_sent_reported = true;
         if is_over {
             if let Some(busy) = self.busy.remove(&exchange) {
-                self.idle.push(busy.worker);
+                if busy.worker.has_options(&self.options) {
+                    self.idle.push(busy.worker);
+                } else {
+                    self.workers -= 1;
+                }
             }
             if let Some(waiting) = self.waiting.pop_front() {
                 self.open(waiting);

@@ -223,7 +223,7 @@ pub use client::{
     StreamServer, Subscription, ToolTask,
 };
 pub use gateway::{Backend, Gateway, GatewayObserver, GatewayReloader, GatewayStatus, GatewayStopper, ServerStatus};
-pub use http_client::{HttpOptions, InvalidProxy, OptionsError};
+pub use http_client::{HttpOptions, HttpSettings, InvalidProxy, OptionsError};
 pub use mcp_application as application;
 pub use mcp_application::router::HandlerError;
 #[cfg(feature = "schema")]

@@ -20,7 +20,7 @@ use mcp_proto::{Stdio, UsageError};
 use proxy_loop::{Authorizing, Input, ProxyLoop};
 
 use crate::child::{Child, FromChild, Process};
-use crate::http_client::{FromWorker, HttpOptions, Pool};
+use crate::http_client::{FromWorker, HttpOptions, HttpSettings, Pool};
 use crate::sign_in::Authorization;
 use crate::stdio::{MayBlock, Output, Pipe};
 
@@ -43,8 +43,7 @@ pub struct Proxy(Upstream);
 /// The server's side of a proxy that is not running yet.
 enum Upstream {
     Http {
-        http: Box<HttpConfig>,
-        options: HttpOptions,
+        settings: HttpSettings,
         config: Box<Config>,
         authorization: Option<Box<Authorization>>,
         proxy_loop: ProxyLoop<Http, Pool<Input<(ExchangeKey, FromWorker)>>>,
@@ -64,9 +63,18 @@ impl Proxy {
     ///
     /// [`UsageError`] if the configuration is invalid.
     pub fn http(http: HttpConfig, options: HttpOptions, config: Config) -> Result<Self, UsageError> {
-        Relay::new(Http::new(http.clone()), config.clone())?;
-        let (http, config) = (Box::new(http), Box::new(config));
-        Ok(Self(Upstream::Http { http, options, config, authorization: None, proxy_loop: ProxyLoop::new() }))
+        Self::http_with(&HttpSettings::new(http, options), config)
+    }
+
+    /// Creates a proxy to the server of these settings, whose changes it uses while it runs, from its next request on.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Proxy::http`].
+    pub fn http_with(settings: &HttpSettings, config: Config) -> Result<Self, UsageError> {
+        Relay::new(Http::new(settings.current().0), config.clone())?;
+        let (settings, config) = (settings.clone(), Box::new(config));
+        Ok(Self(Upstream::Http { settings, config, authorization: None, proxy_loop: ProxyLoop::new() }))
     }
 
     /// Signs in when the server demands it, and sends the tokens with every request. Messages of the client wait
@@ -92,8 +100,7 @@ impl Proxy {
     /// Rules: OA-T-01, OA-T-06.
     #[must_use]
     pub fn authorization(mut self, own: Authorization) -> Self {
-        if let Upstream::Http { http, authorization, .. } = &mut self.0 {
-            http.managed_authorization = true;
+        if let Upstream::Http { authorization, .. } = &mut self.0 {
             *authorization = Some(Box::new(own));
         }
         self
@@ -185,18 +192,21 @@ impl Proxy {
         observer: impl Observer + Send + 'static,
     ) -> io::Result<CloseReason> {
         match self.0 {
-            Upstream::Http { http, mut options, config, authorization, proxy_loop } => {
+            Upstream::Http { settings, config, authorization, proxy_loop } => {
+                let (mut http, mut options) = settings.current();
+                http.managed_authorization |= authorization.is_some();
                 let authorizing = authorization.map(|authorization| Authorizing {
                     authorization: *authorization,
                     // The authorization server may be reached through another proxy, which the environment sets.
-                    options: options.clone(),
+                    settings: settings.clone(),
                     server: format!("the server at {}", http.server()),
                     authorize: |relay: &mut Relay<Http>, outcome, now| outcome.pass_to(relay, now),
                 });
                 options.read_env(&http).map_err(io::Error::other)?;
                 let exchanges = config.limits.exchanges;
-                let relay = Relay::new(Http::new(*http), *config).map_err(io::Error::other)?;
-                let start = |inbox, backpressure| Ok(Pool::new(options, exchanges, inbox, backpressure));
+                let relay = Relay::new(Http::new(http), *config).map_err(io::Error::other)?;
+                let start =
+                    |inbox, backpressure| Ok(Pool::new(options, exchanges, inbox, backpressure).following(settings));
                 proxy_loop.run(relay, start, authorizing, input, output, observer)
             }
             Upstream::Child { relay, command, process, proxy_loop } => {

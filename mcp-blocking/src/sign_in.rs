@@ -89,7 +89,16 @@ impl Authorization {
     ///
     /// The thread could not be started.
     pub fn start(self, options: HttpOptions, report: impl FnMut(Event) + Send + 'static) -> io::Result<SignIn> {
-        driver::spawn(self, options, Box::new(report)).map(|inbox| SignIn { inbox })
+        self.start_with(move || options.clone(), report)
+    }
+
+    /// As [`Authorization::start`], with the options that each request finds.
+    pub(crate) fn start_with(
+        self,
+        options: impl Fn() -> HttpOptions + Send + 'static,
+        report: impl FnMut(Event) + Send + 'static,
+    ) -> io::Result<SignIn> {
+        driver::spawn(self, Box::new(options), Box::new(report)).map(|inbox| SignIn { inbox })
     }
 }
 

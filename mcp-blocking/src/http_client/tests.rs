@@ -331,6 +331,44 @@ fn fr14_bodies_are_read_without_backpressure_until_they_end_or_are_aborted() {
 }
 
 #[test]
+fn changed_options_are_those_of_new_connections_and_what_is_being_received_goes_on() {
+    let mut harness = Pooled::new(2);
+    let [stream, first, second, third] = harness.keys[..] else { panic!("four keys") };
+    let http = HttpConfig::new("http://127.0.0.1/").unwrap();
+    let settings = HttpSettings::new(http.clone(), HttpOptions::new());
+    harness.pool = harness.pool.following(settings.clone());
+    let use_agent = |harness: &mut Pooled, key, agent: &str| {
+        harness.catch_up();
+        harness.open(key, "/short", Some(b"{}"));
+        while !harness.reported.of(key).contains(&"end") {
+            harness.step();
+        }
+        let requests = harness.server.requests();
+        assert!(requests.last().unwrap().header("user-agent").starts_with(agent));
+    };
+    use_agent(&mut harness, first, "mcp-blocking/");
+    harness.open(stream, "/hang", None);
+    harness.server.wait_for("GET /hang");
+    assert_eq!(harness.counts(), (0, 1, 0), "the same worker");
+    assert!(harness.reported.1.is_empty(), "nothing has changed");
+    use_agent(&mut harness, second, "mcp-blocking/");
+
+    let mut options = HttpOptions::new();
+    options.user_agent = "changed".to_owned();
+    settings.set(&http, options).unwrap();
+    harness.catch_up();
+    harness.catch_up();
+    assert_eq!(harness.reported.1, ["http://127.0.0.1/"], "once");
+    assert_eq!(harness.counts(), (0, 1, 0), "the idle connection is closed, and the other one is not");
+    use_agent(&mut harness, third, "changed");
+    harness.abort(stream);
+    while harness.counts() != (1, 0, 0) {
+        harness.step();
+    }
+    assert_eq!(harness.reported.of(stream), [] as [&str; 0]);
+}
+
+#[test]
 fn the_longest_timeouts_are_as_good_as_none() {
     let mut options = HttpOptions::new();
     (options.connect_timeout, options.send_timeout) = (Duration::MAX, Duration::MAX);

@@ -39,6 +39,7 @@ pub(super) struct Job {
 pub(super) struct Worker {
     jobs: SyncSender<Job>,
     current: Arc<Mutex<Current>>,
+    options: Arc<HttpOptions>,
 }
 
 /// The agent of a worker.
@@ -68,7 +69,12 @@ impl Worker {
             .name("mcp-http".to_owned())
             .stack_size(STACK)
             .spawn(move || run(&queue, &thread_current, &thread_options, &thread_cache, &*inbox, &backpressure))?;
-        Ok(Self { jobs, current })
+        Ok(Self { jobs, current, options: Arc::clone(options) })
+    }
+
+    /// Whether its connections are made with these options.
+    pub(super) fn has_options(&self, options: &Arc<HttpOptions>) -> bool {
+        Arc::ptr_eq(&self.options, options)
     }
 
     pub(super) fn start(&self, job: Job) {

@@ -28,7 +28,7 @@ use super::input_lock::InputLock;
 use crate::backpressure::Backpressure;
 use crate::child::INBOX;
 use crate::clock;
-use crate::http_client::HttpOptions;
+use crate::http_client::HttpSettings;
 use crate::inbox::Inbox;
 use crate::link::{Feed, Link};
 use crate::log_level::level_of;
@@ -42,7 +42,7 @@ const TICK: Duration = Duration::from_millis(20);
 /// How a relay is authorized.
 pub(super) struct Authorizing<T: ClientTransport> {
     pub(super) authorization: Authorization,
-    pub(super) options: HttpOptions,
+    pub(super) settings: HttpSettings,
     /// The server, for the log.
     pub(super) server: String,
     /// Passes the outcome of a sign-in to the relay.
@@ -413,7 +413,8 @@ impl<T: ClientTransport> Authorizing<T> {
             // The relay may have ended.
             inbox.send(Input::SignIn(event));
         };
-        let sign_in = authorization.start(self.options, report)?;
+        let settings = self.settings;
+        let sign_in = authorization.start_with(move || settings.current().1, report)?;
         sign_in.begin(Cause::Start);
         let holds_client_until = Some(clock::now() + STORED_TOKEN_TIMEOUT);
         let (server, authorize) = (self.server, self.authorize);

@@ -21,7 +21,7 @@ struct Driver {
     key: String,
     authorizer: Authorizer,
     settings: Settings<dyn Store>,
-    options: HttpOptions,
+    options: Box<dyn Fn() -> HttpOptions + Send>,
     observe: Observe,
     report: Box<dyn FnMut(Event) + Send>,
     listener: Option<Listener>,
@@ -32,7 +32,7 @@ struct Driver {
 /// Starts the thread, and returns where its inputs are sent.
 pub(super) fn spawn(
     authorization: Authorization,
-    options: HttpOptions,
+    options: Box<dyn Fn() -> HttpOptions + Send>,
     report: Box<dyn FnMut(Event) + Send>,
 ) -> io::Result<Arc<SyncSender<Input>>> {
     let Authorization { settings, observe, inbox, inputs } = authorization;
@@ -88,7 +88,7 @@ impl Driver {
     fn act(&mut self, action: Action) {
         match action {
             Action::Fetch { fetch: key, request, reach, limit, timeout } => {
-                let outcome = fetch::fetch(&self.options, request, reach, limit, timeout);
+                let outcome = fetch::fetch(&(self.options)(), request, reach, limit, timeout);
                 self.authorizer.handle_fetched(key, outcome, now());
             }
             Action::Lock(lock) => self.try_lock(lock),

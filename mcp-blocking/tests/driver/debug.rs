@@ -8,7 +8,8 @@ use std::thread;
 use mcp_auth::ClientIdentity;
 use mcp_blocking::sign_in::Authorization;
 use mcp_blocking::{
-    AggregateProxy, AggregateServer, Backend, Client, Gateway, HttpOptions, Incoming, Proxy, Server, StateKeys,
+    AggregateProxy, AggregateServer, Backend, Client, Gateway, HttpOptions, HttpSettings, Incoming, Proxy, Server,
+    StateKeys,
 };
 use mcp_intermediary::{aggregate, gateway, relay};
 use mcp_proto::server::{Config, HttpConfig, Principal};
@@ -61,7 +62,8 @@ fn what_connects_to_a_server_shows_no_secrets() {
     http.header("Authorization", SECRET).unwrap();
     let mut options = HttpOptions::new();
     options.proxy(&format!("http://user:{SECRET}@127.0.0.1:1")).unwrap();
-    let to_http = Proxy::http(http.clone(), options.clone(), relay::Config::default()).unwrap();
+    let settings = HttpSettings::new(http.clone(), options.clone());
+    let to_http = Proxy::http_with(&settings, relay::Config::default()).unwrap();
     let to_child = Proxy::child(command(), relay::Config::default()).unwrap();
     let to_processes = Backend::command(move |_| command());
     let to_proxies = Backend::proxy({
@@ -93,6 +95,7 @@ fn what_connects_to_a_server_shows_no_secrets() {
         ("AggregateProxy", format!("{to_several:?} {:?}", to_several.stopper())),
         ("AggregateServer", format!("{server:?}")),
         ("HttpOptions", format!("{options:?}")),
+        ("HttpSettings", format!("{settings:?}")),
         ("Builder", format!("{builder:?}")),
         ("Builder", format!("{:?}", Client::builder().child(command()))),
         ("ServerProcess", format!("{:?}", Client::builder().child(command()).process())),
