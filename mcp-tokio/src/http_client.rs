@@ -8,11 +8,13 @@
 //! |---|---|
 //! | `fetch` | requests whose responses are read in full: those of a sign-in |
 //! | `outgoing` | the body of a request, which reports when it is read |
+//! | `settings` | headers and HTTP clients that change while proxies use them |
 //! | `failure` | conversion of the HTTP library's errors for the machine |
 
 mod failure;
 pub(crate) mod fetch;
 mod outgoing;
+mod settings;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -33,6 +35,10 @@ use reqwest::redirect;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinSet};
 use tracing::Instrument;
+
+use settings::Changes;
+pub(crate) use settings::Current;
+pub use settings::HttpSettings;
 
 use crate::clock::{now, unix_time};
 use crate::link::{Feed, Link};
@@ -158,9 +164,17 @@ fn without_interference(client: reqwest::ClientBuilder) -> reqwest::ClientBuilde
         .no_deflate()
 }
 
+/// The HTTP client for a server.
+fn client_for(mut options: HttpOptions, server: &HttpConfig) -> Result<reqwest::Client, HttpClientError> {
+    let client = options.client.take().unwrap_or_else(|| options.default_client(is_direct(server)));
+    without_interference(client).build().map_err(|error| HttpClientError(in_words(&error)))
+}
+
 /// The exchanges of one connection.
 pub(crate) struct Exchanges {
     client: reqwest::Client,
+    /// Where the headers and the HTTP client change.
+    changes: Option<Changes>,
     /// Dropping this aborts all of them.
     tasks: JoinSet<()>,
     open: BTreeMap<ExchangeKey, AbortHandle>,
@@ -174,11 +188,18 @@ pub(crate) struct Exchanges {
 pub(crate) struct HttpClientError(String);
 
 impl Exchanges {
-    pub(crate) fn new(mut options: HttpOptions, config: &HttpConfig) -> Result<Self, HttpClientError> {
-        let client = options.client.take().unwrap_or_else(|| options.default_client(is_direct(config)));
-        let client = without_interference(client).build().map_err(|error| HttpClientError(in_words(&error)))?;
+    pub(crate) fn new(options: HttpOptions, config: &HttpConfig) -> Result<Self, HttpClientError> {
+        Ok(Self::with_client(client_for(options, config)?, None))
+    }
+
+    /// The exchanges of a machine with the headers of these settings, whose changes it uses.
+    pub(crate) fn following(changes: Changes) -> Self {
+        Self::with_client(changes.current().client, Some(changes))
+    }
+
+    fn with_client(client: reqwest::Client, changes: Option<Changes>) -> Self {
         let (hand_in, received) = mpsc::channel(WAITING);
-        Ok(Self { client, tasks: JoinSet::new(), open: BTreeMap::new(), hand_in, received })
+        Self { client, changes, tasks: JoinSet::new(), open: BTreeMap::new(), hand_in, received }
     }
 
     fn open(&mut self, exchange: ExchangeKey, mut request: Request<Bytes>, proof: Option<&ProofClaims>) {
@@ -249,6 +270,14 @@ impl Link for Exchanges {
 }
 
 impl<M: HandleResponses> Feed<M> for Exchanges {
+    fn catch_up(&mut self, machine: &mut M) {
+        if let Some(current) = self.changes.as_mut().and_then(Changes::take) {
+            // The settings have compared the headers with the earlier ones.
+            let _ = machine.set_headers(&current.http);
+            self.client = current.client;
+        }
+    }
+
     fn wants_input(&self, machine: &M) -> bool {
         machine.wants_body()
     }

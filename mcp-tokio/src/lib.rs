@@ -300,7 +300,7 @@ pub use client::{
 #[cfg(feature = "http-server")]
 pub use gateway::{Backend, Gateway, GatewayMonitor, GatewayStatus};
 #[cfg(feature = "http-client")]
-pub use http_client::HttpOptions;
+pub use http_client::{HttpOptions, HttpSettings};
 pub use mcp_application as application;
 pub use mcp_application::router::HandlerError;
 #[cfg(feature = "schema")]

@@ -21,6 +21,9 @@ pub(crate) trait Link: Sized + Send + 'static {
 
 /// A connection of this machine.
 pub(crate) trait Feed<M>: Link {
+    /// Passes to the machine what has changed besides what is received. This is called before each input of the machine.
+    fn catch_up(&mut self, _machine: &mut M) {}
+
     /// Whether the machine accepts more input from this connection.
     fn wants_input(&self, machine: &M) -> bool;
 

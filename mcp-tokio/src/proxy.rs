@@ -22,7 +22,7 @@ use crate::byte_stream::{ByteStream, FromStream};
 use crate::child;
 use crate::clock::{Alarm, now};
 #[cfg(feature = "http-client")]
-use crate::http_client::{Exchanges, HttpOptions};
+use crate::http_client::{Current, Exchanges, HttpOptions, HttpSettings};
 use crate::link::{Feed, Link};
 #[cfg(feature = "http-client")]
 use crate::sign_in::Authorization;
@@ -59,10 +59,16 @@ enum Upstream {
 
 #[cfg(feature = "http-client")]
 struct HttpUpstream {
-    http: HttpConfig,
-    options: HttpOptions,
+    source: HttpSource,
     config: Config,
     authorization: Option<Authorization>,
+}
+
+/// How the server is reached.
+#[cfg(feature = "http-client")]
+enum HttpSource {
+    Fixed(Box<(HttpConfig, HttpOptions)>),
+    Changing(HttpSettings),
 }
 
 impl Proxy {
@@ -74,7 +80,20 @@ impl Proxy {
     #[cfg(feature = "http-client")]
     pub fn http(http: HttpConfig, options: HttpOptions, config: Config) -> Result<Self, UsageError> {
         Relay::new(Http::new(http.clone()), config.clone())?;
-        Ok(Self::new(Upstream::Http(Box::new(HttpUpstream { http, options, config, authorization: None }))))
+        let source = HttpSource::Fixed(Box::new((http, options)));
+        Ok(Self::new(Upstream::Http(Box::new(HttpUpstream { source, config, authorization: None }))))
+    }
+
+    /// Creates a proxy to the server of these settings, whose changes it uses while it runs, from its next request on.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Proxy::http`].
+    #[cfg(feature = "http-client")]
+    pub fn http_with(settings: &HttpSettings, config: Config) -> Result<Self, UsageError> {
+        Relay::new(Http::new(settings.http()), config.clone())?;
+        let source = HttpSource::Changing(settings.clone());
+        Ok(Self::new(Upstream::Http(Box::new(HttpUpstream { source, config, authorization: None }))))
     }
 
     /// Signs in when the server demands it, and sends the tokens with every request. Messages of the client wait
@@ -104,7 +123,6 @@ impl Proxy {
     #[must_use]
     pub fn authorization(mut self, authorization: Authorization) -> Self {
         if let Upstream::Http(server) = &mut self.upstream {
-            server.http.managed_authorization = true;
             server.authorization = Some(authorization);
         }
         self
@@ -196,12 +214,19 @@ impl Proxy {
         match self.upstream {
             #[cfg(feature = "http-client")]
             Upstream::Http(server) => {
-                let HttpUpstream { http, options, config, authorization } = *server;
+                let HttpUpstream { source, config, authorization } = *server;
+                let settings = match source {
+                    HttpSource::Fixed(fixed) => HttpSettings::build(fixed.0, fixed.1).map_err(io::Error::other)?,
+                    HttpSource::Changing(settings) => settings,
+                };
+                let changes = settings.changes();
+                let Current { mut http, for_other_servers, .. } = changes.current();
+                http.managed_authorization |= authorization.is_some();
                 let span = tracing::info_span!("mcp_proxy", server = http.server());
                 let name: Arc<str> = format!("the server at {}", http.server()).into();
-                let start = |authorization: Authorization| authorization.start_for_client(&options, name);
+                let start = |authorization: Authorization| authorization.start_for_client(&for_other_servers, name);
                 let authorize = span.in_scope(|| authorization.map(start).transpose()).map_err(io::Error::other)?;
-                let link = Exchanges::new(options, &http).map_err(io::Error::other)?;
+                let link = Exchanges::following(changes);
                 let relay = Relay::new(Http::new(http), config).map_err(io::Error::other)?;
                 let running = Running { relay, link, authorize, client, observer, is_stopped };
                 Box::pin(running.run(written).instrument(span)).await
@@ -244,6 +269,15 @@ impl Stopper {
     }
 }
 
+/// What has happened to a relay that runs.
+enum Happened<O, R> {
+    SignIn(O),
+    Server(R),
+    Client(FromStream),
+    Stopped,
+    Due,
+}
+
 /// A relay, its connection to the server and the streams of its client.
 struct Running<T: ClientTransport, L, A, R, W, O> {
     relay: Relay<T>,
@@ -276,13 +310,21 @@ where
             let due = relay.poll_timeout().into_iter().chain(held_until).min();
             let wants_body = link.wants_input(relay);
             let wants_bytes = held_until.is_none() && client.wants_input(relay);
-            tokio::select! {
-                outcome = authorize.outcome() => {
+            let happened = tokio::select! {
+                outcome = authorize.outcome() => Happened::SignIn(outcome),
+                received = link.receive(wants_body) => Happened::Server(received),
+                received = client.receive(wants_bytes) => Happened::Client(received),
+                () = until_stopped(is_stopped), if !is_closing => Happened::Stopped,
+                () = alarm.wait(due) => Happened::Due,
+            };
+            link.catch_up(relay);
+            match happened {
+                Happened::SignIn(outcome) => {
                     let has_ended = authorize.apply(relay, outcome);
                     held_until = held_until.filter(|_| !has_ended);
                 }
-                received = link.receive(wants_body) => link.feed(relay, received),
-                received = client.receive(wants_bytes) => {
+                Happened::Server(received) => link.feed(relay, received),
+                Happened::Client(received) => {
                     let is_closed = matches!(received, FromStream::Closed);
                     if let FromStream::Read = received {
                         observer.received(client.unread());
@@ -293,11 +335,11 @@ where
                         relay.close(now());
                     }
                 }
-                () = until_stopped(is_stopped), if !is_closing => {
+                Happened::Stopped => {
                     is_closing = true;
                     relay.close(now());
                 }
-                () = alarm.wait(due) => relay.handle_timeout(now()),
+                Happened::Due => relay.handle_timeout(now()),
             }
         };
         self.end(reason, written).await

@@ -20,8 +20,8 @@ use mcp_testkit::messages::{INITIALIZED, initialize, request, result};
 use mcp_tokio::sign_in::{Authorization, PrivateKey};
 use mcp_tokio::store::{InMemory, Messages, Redis, Store};
 use mcp_tokio::{
-    Backend, Builder, Change, Client, Error, Gateway, HttpOptions, Incoming, Proxy, Router, Server, SharedRouter,
-    StateKeys, reqwest,
+    Backend, Builder, Change, Client, Error, Gateway, HttpOptions, HttpSettings, Incoming, Proxy, Router, Server,
+    SharedRouter, StateKeys, reqwest,
 };
 use tower_service::Service as _;
 
@@ -255,7 +255,9 @@ fn proxy_forms(forms: &mut Forms) {
     forms.add("StreamServer", &legacy_client().stream(tokio::io::empty(), tokio::io::sink()));
     let mut http = mcp_proto::client::HttpConfig::new(&url).unwrap();
     http.header("Authorization", SECRET).unwrap();
-    let proxy = Proxy::http(http, HttpOptions::new(), mcp_intermediary::relay::Config::default()).unwrap();
+    let settings = HttpSettings::new(http, HttpOptions::new()).unwrap();
+    forms.add("HttpSettings", &settings);
+    let proxy = Proxy::http_with(&settings, mcp_intermediary::relay::Config::default()).unwrap();
     forms.add("Proxy", &proxy);
     forms.add("Proxy", &Proxy::child(command(), mcp_intermediary::relay::Config::default()).unwrap());
     forms.add("Stopper", &proxy.stopper());

@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 use mcp_intermediary::relay::{Config, Event};
 use mcp_proto::ProcessEnd;
 use mcp_proto::client::{CloseReason, HttpConfig};
-use mcp_testkit::loopback_server::{LoopbackServer, PostedMessage, mcp_server};
+use mcp_testkit::loopback_server::{LoopbackServer, PostedMessage, echo_server, mcp_server};
 use mcp_testkit::messages::{INITIALIZED, event, initialize, initialize_result, request, result};
 use mcp_testkit::waiting::wait_until;
-use mcp_tokio::{HttpOptions, Observer, Proxy, Stopper};
+use mcp_tokio::{HttpOptions, HttpSettings, Observer, Proxy, Stopper};
 use tests::examples::example;
 use tests::unread_pipes::{Life, MORE_THAN_A_PIPE};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
@@ -129,6 +129,62 @@ async fn a_dialogue_passes_through_a_proxy_to_a_server_over_http() {
     let (outcome, rest) = running.ends().await;
     assert_eq!((outcome.unwrap(), rest.as_str()), (CloseReason::Local, ""));
     assert!(server.requests().iter().any(|request| request.line.starts_with("DELETE ")), "the session is ended");
+}
+
+#[tokio::test]
+async fn proxies_that_run_use_changed_headers_and_options_from_their_next_request_on() {
+    let server = echo_server();
+    let with = |key: &str, agent: &str| {
+        let mut http = HttpConfig::new(&server.url()).unwrap();
+        http.header("X-Key", key).unwrap();
+        let mut options = HttpOptions::new();
+        options.user_agent = agent.to_owned();
+        (http, options)
+    };
+    let (http, options) = with("key-1", "agent-1");
+    let settings = HttpSettings::new(http, options).unwrap();
+    let mut proxies = Vec::new();
+    for _ in 0..2 {
+        let mut running = Running::start(Proxy::http_with(&settings, config()).unwrap(), ());
+        running.open().await;
+        proxies.push(running);
+    }
+    let mut seen = 0;
+    for round in 1..=3 {
+        let (key, agent) = (format!("key-{round}"), format!("agent-{round}"));
+        if round > 1 {
+            let (http, options) = with(&key, &agent);
+            settings.set(&http, options).unwrap();
+        }
+        for running in &mut proxies {
+            running.write(&request("\"c\"", "x/echo", r#"{"a":1}"#)).await;
+            assert_eq!(running.line().await, result("\"c\"", r#"{"a":1}"#));
+        }
+        let requests = server.requests();
+        assert!(requests.len() >= seen + 2);
+        for request in &requests[seen..] {
+            assert_eq!((request.header("x-key"), request.header("user-agent")), (&*key, &*agent), "{}", request.line);
+        }
+        // Requests for streams may arrive later.
+        wait_until(|| server.requests().iter().filter(|request| request.line.starts_with("GET ")).count() == 2);
+        seen = server.requests().len();
+    }
+    let (http, _) = with("key-3", "");
+    let mut other = HttpConfig::new(&server.url()).unwrap();
+    other.header("Authorization", "Bearer x").unwrap();
+    assert!(settings.set(&other, HttpOptions::new()).is_err());
+    let (_, last) = with("", "agent-4");
+    settings.set(&http, last).unwrap();
+    // The last change counts although nothing could make another one.
+    drop(settings);
+    for mut running in proxies {
+        drop(running.write.take());
+        assert_eq!(running.ends().await.0.unwrap(), CloseReason::Local);
+    }
+    let ended = server.requests();
+    let ended: Vec<_> = ended.iter().filter(|request| request.line.starts_with("DELETE ")).collect();
+    assert_eq!(ended.len(), 2);
+    assert!(ended.iter().all(|end| (end.header("x-key"), end.header("user-agent")) == ("key-3", "agent-4")));
 }
 
 #[tokio::test]
