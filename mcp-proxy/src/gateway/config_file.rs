@@ -79,7 +79,7 @@ fn kind(node: &Node<'_>, server: &Object<'_>, secrets: &mut Secrets) -> Result<K
     if is_remote {
         let url = text("url")?.unwrap_or_default();
         let headers = texts(server, "headers", secrets)?;
-        return Ok(Kind::Remote(Remote { url, headers, certificates: Vec::new() }));
+        return Ok(Kind::Remote(Remote::new(url, headers)));
     }
     let program = OsString::from(text("command")?.unwrap_or_default());
     if let Some(node) = server.get("command").filter(|_| program.is_empty()) {
@@ -420,7 +420,7 @@ mod tests {
             }
             (None, Some(_)) => {
                 let (url, headers) = (text("url")??, plain_pairs(server, "headers")?);
-                Some(Kind::Remote(Remote { url, headers, certificates: Vec::new() }))
+                Some(Kind::Remote(Remote::new(url, headers)))
             }
             _ => None,
         }

@@ -11,7 +11,7 @@ use mcp_proto::auth::Challenge;
 use mcp_proto::server::Principal;
 
 use super::jwt::Jwts;
-use super::servers::{self, Described, Kind};
+use super::servers::{self, Change, Described, Kind};
 use super::tokens::Tokens;
 use crate::args::Args;
 use crate::args::serve::{ServeArgs, Share};
@@ -110,6 +110,17 @@ impl Plan {
             same.is_some_and(|other| other.has_process_of(server))
         };
         self.servers.iter().filter(is_kept).map(|server| server.path("mcp")).collect()
+    }
+
+    /// Goes on with the remote servers of `earlier` at these paths. Returns what changes for their sessions.
+    pub(super) fn take_remotes_of(&mut self, earlier: &Self, kept: &BTreeSet<String>) -> Vec<Change> {
+        let mut changes = Vec::new();
+        for server in self.servers.iter_mut().filter(|server| kept.contains(&server.path("mcp"))) {
+            if let Some(other) = earlier.servers.iter().find(|other| other.name == server.name) {
+                server.take_remote_of(other, &mut changes);
+            }
+        }
+        changes
     }
 
     /// Prints the servers, and what is wrong with their programs. Returns whether nothing is.

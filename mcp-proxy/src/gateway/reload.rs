@@ -138,12 +138,16 @@ impl Reload {
         let earlier = Arc::clone(&self.plan.args);
         let args = Args::serve_of_words(&earlier.line, &|words| with_start_of(&earlier.words, &words))?;
         let replaces_all = changed(&earlier, &args).iter().any(|option| !AT_ONCE.contains(&option.as_str()));
-        let plan = Plan::new(Arc::new(args))?;
+        let mut plan = Plan::new(Arc::new(args))?;
         self.setup.check(&plan)?;
         let kept = if replaces_all { BTreeSet::new() } else { plan.kept_from(&self.plan) };
+        let changes = plan.take_remotes_of(&self.plan, &kept);
         let next = self.setup.gateway(Gateway::new(), &plan, &kept)?;
         self.setup.leave_out_too(&plan);
         self.reloader.reload(next).map_err(|error| error.to_string())?;
+        for change in changes {
+            change.apply();
+        }
         let (before, users) = (Arc::clone(&self.plan.users), Arc::clone(&plan.users));
         let has_same_source = users.have_source_of(&before);
         self.reloader.end_withdrawn(move |client| !has_same_source || !users.may_have(client));

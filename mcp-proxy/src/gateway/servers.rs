@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use log::Level;
-use mcp_blocking::{AggregateProxy, AggregateServer, Backend, Proxy};
+use mcp_blocking::{AggregateProxy, AggregateServer, Backend, HttpSettings, Proxy};
 use mcp_intermediary::aggregate::{Event, ServerKey};
 use mcp_intermediary::relay::{Filter, Rule};
 use mcp_intermediary::{aggregate, relay};
@@ -54,14 +54,24 @@ pub(super) struct Program {
     pub(super) cwd: Option<PathBuf>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(super) struct Remote {
     pub(super) url: String,
     /// Names and values.
     pub(super) headers: Vec<(String, String)>,
     /// What the files with certificates contain, with which it is connected to.
     pub(super) certificates: Vec<Vec<u8>>,
+    /// What is made of these, with which its proxies reach it, once they were checked.
+    pub(super) settings: Option<HttpSettings>,
 }
+
+impl PartialEq for Remote {
+    fn eq(&self, other: &Self) -> bool {
+        self.url == other.url && self.headers == other.headers && self.certificates == other.certificates
+    }
+}
+
+impl Eq for Remote {}
 
 /// The servers of the command line and of the file that it names.
 ///
@@ -125,10 +135,11 @@ impl Described {
                     Some(_) | None => Ok(()),
                 }
             }
-            Kind::Remote(Remote { url, headers, certificates }) => {
+            Kind::Remote(Remote { url, headers, certificates, settings }) => {
                 let http = http(url, headers)?;
                 *certificates = args.network.certificates();
-                args.network.options(&http, secrets)?;
+                let options = args.network.options(&http, secrets)?;
+                *settings = Some(HttpSettings::new(http, options));
                 if !has_credentials(headers) && !args.no_auth {
                     args.sign_in.authorization(url, secrets)?;
                 }
@@ -138,15 +149,37 @@ impl Described {
         }
     }
 
-    /// Whether its processes can go on as those of `other`, which may differ in what clients may use.
+    /// Whether its processes can go on as those of `other`, which may differ in what clients may use, and in the headers and
+    /// certificates of a remote server.
     pub(super) fn has_process_of(&self, other: &Self) -> bool {
         let is_kind_same = match (&self.kind, &other.kind) {
             (Kind::All(own), Kind::All(others)) => {
                 own.len() == others.len() && own.iter().zip(others).all(|(own, other)| own.has_process_of(other))
             }
+            (Kind::Remote(own), Kind::Remote(other)) => {
+                own.url == other.url && has_credentials(&own.headers) == has_credentials(&other.headers)
+            }
             (own, others) => own == others,
         };
         is_kind_same && self.name == other.name && self.settings.has_process_of(&other.settings)
+    }
+
+    /// Goes on with the remote servers of `earlier`, which has its processes. What they use changes by `changes`.
+    pub(super) fn take_remote_of(&mut self, earlier: &Self, changes: &mut Vec<Change>) {
+        match (&mut self.kind, &earlier.kind) {
+            (Kind::Remote(own), Kind::Remote(earlier)) => {
+                let is_changed = *own != *earlier;
+                let later = std::mem::replace(&mut own.settings, earlier.settings.clone());
+                let both = own.settings.clone().zip(later).filter(|_| is_changed);
+                changes.extend(both.map(|(running, later)| Change { running, later }));
+            }
+            (Kind::All(own), Kind::All(earlier)) => {
+                for (own, earlier) in own.iter_mut().zip(earlier) {
+                    own.take_remote_of(earlier, changes);
+                }
+            }
+            (Kind::Command(_) | Kind::Remote(_) | Kind::All(_), _) => {}
+        }
     }
 
     /// How the processes of the server are started.
@@ -210,6 +243,21 @@ impl Described {
     }
 }
 
+/// Another way to reach a remote server, for the sessions that are open.
+pub(super) struct Change {
+    running: HttpSettings,
+    later: HttpSettings,
+}
+
+impl Change {
+    /// Puts it in force.
+    pub(super) fn apply(&self) {
+        let (http, options) = self.later.current();
+        // This cannot fail: both have an `Authorization` header, or neither has one.
+        let _ = self.running.set(&http, options);
+    }
+}
+
 impl Program {
     fn new(name: OsString, arguments: Vec<OsString>) -> Self {
         Self { name, arguments, env: Vec::new(), cwd: None }
@@ -259,19 +307,23 @@ impl Program {
 }
 
 impl Remote {
+    /// A server that was not checked yet.
+    pub(super) const fn new(url: String, headers: Vec<(String, String)>) -> Self {
+        Self { url, headers, certificates: Vec::new(), settings: None }
+    }
+
     /// Returns a function that makes a proxy to the server.
     fn start(
         &self,
         args: &Arc<ServeArgs>,
         settings: &ServerSettings,
     ) -> io::Result<impl Fn() -> io::Result<Proxy> + Send + Sync + 'static> {
-        let Self { url, headers, certificates: _ } = self.clone();
-        let http = http(&url, &headers).map_err(io::Error::other)?;
+        let Self { url, headers, certificates: _, settings: http } = self.clone();
+        let http = http.ok_or_else(|| io::Error::other("the server was not checked"))?;
         let is_signed_in = !has_credentials(&headers) && !args.no_auth;
         let (args, settings) = (Arc::clone(args), settings.clone());
-        let options = args.network.options(&http, &mut Secrets::default()).map_err(io::Error::other)?;
         Ok(move || {
-            let proxy = Proxy::http(http.clone(), options.clone(), relay_config(&args, &settings))?;
+            let proxy = Proxy::http_with(&http, relay_config(&args, &settings))?;
             if !is_signed_in {
                 return Ok(proxy);
             }
@@ -484,8 +536,7 @@ mod tests {
         let args = Line::try_parse_from(words).unwrap().args;
         for (header, is_refused) in [("X-Key", true), ("Authorization", false)] {
             let headers = vec![(header.to_owned(), "some-key".to_owned())];
-            let kind =
-                Kind::Remote(Remote { url: "https://mcp.example/".to_owned(), headers, certificates: Vec::new() });
+            let kind = Kind::Remote(Remote::new("https://mcp.example/".to_owned(), headers));
             let completed = Described { name: None, kind, settings: ServerSettings::default() }.complete(
                 &[],
                 &args,

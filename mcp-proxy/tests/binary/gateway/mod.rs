@@ -16,6 +16,8 @@ mod names;
 mod operator;
 #[cfg(unix)]
 mod reload;
+#[cfg(unix)]
+mod reload_remote;
 mod serving;
 mod sessions;
 #[cfg(unix)]

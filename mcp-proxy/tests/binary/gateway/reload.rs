@@ -30,9 +30,9 @@ done
 "#;
 
 /// A file of a configuration, with the script of the servers beside it.
-struct Configured {
-    folder: PathBuf,
-    serving: Serving,
+pub(super) struct Configured {
+    pub(super) folder: PathBuf,
+    pub(super) serving: Serving,
 }
 
 /// A server of the script, with this argument and further fields.
@@ -46,7 +46,7 @@ fn server(folder: &Path, argument: &str, more: &Value) -> Value {
 
 impl Configured {
     /// A gateway with a log, and the servers and options that `file` makes for the folder.
-    fn start(name: &str, options: &[&str], file: impl FnOnce(&Path) -> Value) -> Self {
+    pub(super) fn start(name: &str, options: &[&str], file: impl FnOnce(&Path) -> Value) -> Self {
         let folder = folder(&format!("reload-{name}"));
         let path = folder.join("servers.json");
         std::fs::write(&path, file(&folder).to_string()).unwrap();
@@ -57,17 +57,17 @@ impl Configured {
         Self { serving: Serving::spawn(command), folder }
     }
 
-    fn write(&self, text: &str) {
+    pub(super) fn write(&self, text: &str) {
         std::fs::write(self.folder.join("servers.json"), text).unwrap();
     }
 
-    fn hang_up(&self) {
+    pub(super) fn hang_up(&self) {
         let pid = self.serving.id().to_string();
         assert!(Command::new("kill").args(["-HUP", &pid]).status().unwrap().success());
     }
 
     /// Changes the file, and waits until it is in force.
-    fn reload(&self, file: impl FnOnce(&Path) -> Value) {
+    pub(super) fn reload(&self, file: impl FnOnce(&Path) -> Value) {
         let before = self.reloads("success");
         self.write(&file(&self.folder).to_string());
         self.hang_up();
@@ -80,20 +80,20 @@ impl Configured {
         page.lines().find_map(|line| line.strip_prefix(&name)).unwrap().parse().unwrap()
     }
 
-    fn wait_for_reload(&self, outcome: &str, count: u64) {
+    pub(super) fn wait_for_reload(&self, outcome: &str, count: u64) {
         wait_until(|| self.reloads(outcome) >= count);
     }
 
-    fn log(&self) -> String {
+    pub(super) fn log(&self) -> String {
         std::fs::read_to_string(self.folder.join("log")).unwrap()
     }
 
-    fn open(&self, path: &'static str) -> Session<'_> {
+    pub(super) fn open(&self, path: &'static str) -> Session<'_> {
         self.serving.open(Asks::at(path)).unwrap()
     }
 }
 
-fn called(session: &Session<'_>, id: &str, name: &str) -> String {
+pub(super) fn called(session: &Session<'_>, id: &str, name: &str) -> String {
     session.send(&request(id, "tools/call", &format!(r#"{{"name":"{name}"}}"#))).text()
 }
 
