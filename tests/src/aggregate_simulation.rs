@@ -6,7 +6,7 @@
 //! tokens and answers with the ids of others, answers twice, sends questions and log messages about calls that have ended, and many
 //! notifications of changed lists. In half of the runs, several clients share the aggregate. Each server has its name as the
 //! prefix of its tools, another one, or none at one of them; a hostile server without a prefix lists tools with the prefixes of
-//! others.
+//! others. The filters of servers change at any moment, as a configuration that is read again changes them.
 //!
 //! [`Defect`] has aggregates that are broken on purpose, each of which an invariant notices. Seen to be noticed in the machine
 //! itself, too: the cursor of a list contains the place of one server only; a list waits for a server that is late; the resource
@@ -20,6 +20,8 @@ use std::time::Duration;
 
 use defects::Broken;
 use mcp_intermediary::aggregate::{Event, Prefix};
+use mcp_intermediary::relay::{Filter, Rule};
+use mcp_proto::spec::Primitive;
 use mcp_proto::{Json, Load, Method, ProtocolVersion, RequestKey};
 use mcp_testkit::random::Random;
 
@@ -39,6 +41,8 @@ const WAIT: Duration = Duration::from_secs(5);
 const PREFIXES: [&str; 4] = ["p", "p_a", "x", "slow"];
 /// The tools of each server.
 const TOOLS: [&str; 5] = ["x", "slow", "ask", "progress", "log"];
+/// The tool that filters deny.
+const DENIED: &str = "x";
 const LISTS: [&str; 4] = ["tools/list", "prompts/list", "resources/list", "resources/templates/list"];
 /// What only a hostile server sends, and nothing may be passed on of.
 const POISON: &str = "poison";
@@ -64,6 +68,10 @@ pub struct Report {
     pub too_long: usize,
     /// Lines that a hostile server has sent.
     pub injected: usize,
+    /// Changes of the filter of a server.
+    pub reloads: usize,
+    /// Calls of tools that a filter denied.
+    pub denied: usize,
 }
 
 impl Report {
@@ -78,14 +86,17 @@ impl Report {
         self.late += other.late;
         self.too_long += other.too_long;
         self.injected += other.injected;
+        self.reloads += other.reloads;
+        self.denied += other.denied;
     }
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { results, errors, exits, cancelled, asked, lists, late, too_long, injected } = self;
+        let Self { results, errors, exits, cancelled, asked, lists, late, too_long, injected, reloads, denied } = self;
         write!(f, "{results} results, {errors} errors, {exits} exits, {cancelled} cancelled, {asked} questions, ")?;
-        write!(f, "{lists} lists, {late} times late, {too_long} lists too long, {injected} hostile lines")
+        write!(f, "{lists} lists, {late} times late, {too_long} lists too long, {injected} hostile lines, ")?;
+        write!(f, "{reloads} changes of a filter, {denied} calls denied")
     }
 }
 
@@ -96,6 +107,8 @@ struct Sent {
     server: usize,
     /// The number of starts of the server.
     start: usize,
+    /// Whether the tool is the one that a filter may deny.
+    may_be_denied: bool,
 }
 
 struct Run {
@@ -105,6 +118,11 @@ struct Run {
     is_shared: bool,
     is_hostile: bool,
     prefixes: [Prefix; 4],
+    /// Whether the filter of each server denies a tool, and whether one has.
+    denies: [bool; 4],
+    has_denied: [bool; 4],
+    /// The marks of calls that were denied when they were made, and are since.
+    denied: BTreeSet<u64>,
     /// The marks are consecutive numbers.
     marks: u64,
     open: BTreeMap<RequestKey, Sent>,
@@ -185,6 +203,9 @@ impl Run {
             is_shared,
             is_hostile,
             prefixes,
+            denies: [false; 4],
+            has_denied: [false; 4],
+            denied: BTreeSet::new(),
             marks: 0,
             open: BTreeMap::new(),
             sent: BTreeMap::new(),
@@ -198,7 +219,7 @@ impl Run {
 
     fn step(&mut self, run: &mut seeded::Run<'_, Defect>) {
         let server = self.server();
-        let what = self.random.below(22);
+        let what = self.random.below(24);
         run.note(|| format!("{:?}: {what} at {}", self.harness.now, NAMES[server]));
         match what {
             0..=5 => self.call(server),
@@ -235,6 +256,7 @@ impl Run {
             }
             17 | 18 => self.read_list(),
             19 | 20 if self.is_hostile => self.inject(run),
+            22 | 23 => self.change_filter(server, run.is(Defect::IgnoresFilters)),
             _ => {
                 let time = self.random.time(Duration::from_secs(4));
                 self.harness.pass(time);
@@ -255,7 +277,12 @@ impl Run {
         // One without a prefix has its name as the prefix, too.
         let prefix = prefix_of(&self.prefixes, server);
         let params = format!(r#"{{"name":"{prefix}__{tool}","arguments":{arguments}}}"#);
-        let sent = Sent { mark, server, start: self.harness.servers[server].starts };
+        let start = self.harness.servers[server].starts;
+        let sent = Sent { mark, server, start, may_be_denied: tool == DENIED };
+        if sent.may_be_denied && self.denies[server] {
+            self.report.denied += 1;
+            self.denied.insert(mark);
+        }
         // What the call causes at once is checked against it.
         let asked = self.harness.asked.len();
         let request = self.harness.request("tools/call", &params);
@@ -264,6 +291,25 @@ impl Run {
         for question in self.harness.asked.drain(asked..).collect::<Vec<_>>() {
             self.report.asked += 1;
             assert_eq!(marks_in(&question), [mark].into(), "a question of another call: {question}");
+        }
+    }
+
+    /// The filter of a server denies the tool, or allows it again.
+    fn change_filter(&mut self, server: usize, is_ignored: bool) {
+        self.report.reloads += 1;
+        self.denies[server] ^= true;
+        self.has_denied[server] = true;
+        let mut filter = Filter::new();
+        if self.denies[server] {
+            filter.add(Rule::deny(Primitive::Tool, DENIED).expect("a pattern"));
+        } else {
+            let is_of_server = |mark: &u64| self.sent.values().any(|sent| sent.mark == *mark && sent.server == server);
+            self.denied.retain(|mark| !is_of_server(mark));
+        }
+        if !is_ignored {
+            let key = self.harness.server_key(server);
+            self.harness.aggregate.set_filter(key, filter, self.harness.now);
+            self.harness.settle();
         }
     }
 
@@ -319,6 +365,10 @@ impl Run {
                 assert!(found.contains(&item), "{list} lacks {item}: {found:?}");
             }
         }
+        for server in (0..4).filter(|server| list == "tools/list" && self.denies[*server]) {
+            let item = self.visible(server, DENIED);
+            assert!(!found.contains(&item), "{list} has {item}, which is denied: {found:?}");
+        }
     }
 
     /// The items of a server that its list must have.
@@ -326,7 +376,10 @@ impl Run {
         let offer = &self.harness.servers[server].offer;
         match list {
             "tools/list" if offer.is_endless => Vec::new(),
-            "tools/list" => TOOLS.iter().map(|tool| self.visible(server, tool)).collect(),
+            "tools/list" => {
+                let tools = TOOLS.iter().filter(|tool| !self.denies[server] || **tool != DENIED);
+                tools.map(|tool| self.visible(server, tool)).collect()
+            }
             "prompts/list" => vec![self.visible(server, "p")],
             "resources/list" => vec![resource(server)],
             _ => vec![format!("{}:{{id}}", NAMES[server])],
@@ -470,6 +523,7 @@ impl Run {
                         [sent.mark].into(),
                         "the answer to another call, at {name}: {result}"
                     );
+                    assert!(!self.denied.contains(&sent.mark), "a denied call has a result, of {name}: {result}");
                     self.report.results += 1;
                 }
                 Err(error) => {
@@ -480,7 +534,9 @@ impl Run {
                     // A modern client can be asked only if it is clear about which call (BR-M-05).
                     let is_refused = error == "-32603 the client did not give what the request needs";
                     let is_of_client = error == "failed: cancelled" || error == "failed: timed_out";
-                    assert!(is_named || is_refused || is_of_client, "{name}: {error}");
+                    let is_denied =
+                        sent.may_be_denied && self.has_denied[sent.server] && error.contains("unknown tool");
+                    assert!(is_named || is_refused || is_of_client || is_denied, "{name}: {error}");
                     self.ended.push(sent);
                     self.report.errors += 1;
                 }
@@ -490,6 +546,8 @@ impl Run {
             for (method, params) in std::mem::take(&mut server.requests) {
                 match method.as_str() {
                     "tools/call" => {
+                        let is_denied = marks_in(&params).into_iter().any(|mark| self.denied.contains(&mark));
+                        assert!(!is_denied, "a denied call has reached its server: {params}");
                         let is_again = params.contains("inputResponses") || params.contains("\"ask\"");
                         let is_new =
                             marks_in(&params).into_iter().all(|mark| self.reached.insert((mark, server.starts)));
@@ -532,6 +590,9 @@ impl Run {
     /// All servers work again and answer everything; the client is notified of what is there, and finds it.
     fn finish(mut self) -> Report {
         for server in 0..4 {
+            if self.denies[server] {
+                self.change_filter(server, false);
+            }
             let offer = &mut self.harness.servers[server].offer;
             (offer.is_broken, offer.is_endless) = (false, false);
             self.harness.answer_all(server);

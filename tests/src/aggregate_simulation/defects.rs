@@ -43,6 +43,8 @@ pub enum Defect {
     LeavesServers,
     /// No timer fires.
     IgnoresTimers,
+    /// A filter that has changed does not apply.
+    IgnoresFilters,
 }
 
 /// Each defect with the invariant that notices it.
@@ -63,6 +65,7 @@ pub(super) const DEFECTS: &[(Defect, &str)] = &[
     (Defect::IgnoresExits, "its server has exited"),
     (Defect::LeavesServers, "a server is left"),
     (Defect::IgnoresTimers, "was not answered in time"),
+    (Defect::IgnoresFilters, "denied"),
 ];
 
 /// Changes the actions of an aggregate.

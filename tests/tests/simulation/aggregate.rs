@@ -18,6 +18,7 @@ fn what_a_server_sends_reaches_only_the_call_that_it_is_for_and_delays_no_other_
     assert!(sum.results > 5 * runs && sum.errors > runs && sum.exits > runs, "{sum}");
     assert!(sum.cancelled > runs && sum.asked > runs && sum.lists > runs && sum.injected > runs, "{sum}");
     assert!(sum.late > runs && sum.too_long > 0, "{sum}");
+    assert!(sum.reloads > runs && sum.denied > 0, "{sum}");
 }
 
 #[test]
