@@ -1,4 +1,6 @@
 //! The file of `--config` with random changes: each is read, or is a mistake in one of its lines.
+//!
+//! `RANDOM_FILES=1000000 cargo test --release -p mcp-proto-proxy random_files` reads so many.
 
 use clap::CommandFactory;
 use mcp_testkit::random::Random;
@@ -83,7 +85,8 @@ fn a_file_with_random_changes_is_read_or_is_a_mistake_in_one_of_its_lines() {
     let serve = command.find_subcommand("serve").unwrap();
     let mut random = Random::new(1);
     let (mut read, mut mistakes) = (0, 0);
-    for round in 0..3000 {
+    let rounds = std::env::var("RANDOM_FILES").map_or(3000, |rounds| rounds.parse().expect("a number"));
+    for round in 0..rounds {
         let text = changed(FILES[round % FILES.len()], &mut random);
         let servers = config_file::servers(&text, &mut Secrets::default()).map(|servers| servers.len());
         let words = file_options::words(serve, OPTIONS, &text, |_| false).map(|words| words.len());
