@@ -334,6 +334,8 @@ impl Aggregate {
             for list in List::ALL {
                 self.on_list_changed(server, *list, now);
             }
+            self.lists.on_filter_changed(server);
+            self.drop_late(server, now);
         }
         self.settle(now);
     }

@@ -537,7 +537,10 @@ impl Run {
                     let is_denied =
                         sent.may_be_denied && self.has_denied[sent.server] && error.contains("unknown tool");
                     assert!(is_named || is_refused || is_of_client || is_denied, "{name}: {error}");
-                    self.ended.push(sent);
+                    // What has not reached the server is not one of its calls.
+                    if !is_denied {
+                        self.ended.push(sent);
+                    }
                     self.report.errors += 1;
                 }
             }

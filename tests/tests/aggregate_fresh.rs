@@ -121,6 +121,26 @@ fn a_filter_that_was_changed_applies_to_lists_that_are_kept() {
     }
 }
 
+/// What a server has returned late is kept, and would have passed the earlier filter.
+#[test]
+fn a_list_that_a_server_was_late_with_passes_the_filter_of_its_time() {
+    let offers = [("a", Offer::new(LEGACY, &["x"])), ("b", Offer::new(LEGACY, &["x", "y"]))];
+    let mut harness = AggregateHarness::with(LEGACY, &offers, |_| {});
+    harness.servers[1].offer.silent_for.push("tools/list");
+    let (found, _) = harness.read_to_end("tools/list", Duration::from_secs(10));
+    assert_eq!(found, ["a__x"]);
+    harness.answer_all(1);
+    let (found, _) = harness.read_to_end("tools/list", Duration::from_secs(10));
+    assert_eq!(found, ["a__x", "b__x", "b__y"]);
+    let mut filter = Filter::new();
+    filter.add(Rule::deny(Primitive::Tool, "x").expect("a pattern"));
+    let server = harness.aggregate.server_named("b").expect("a server");
+    harness.aggregate.set_filter(server, filter, harness.now);
+    harness.settle();
+    let (found, _) = harness.read_to_end("tools/list", Duration::from_secs(10));
+    assert_eq!(found, ["a__x", "b__y"]);
+}
+
 #[test]
 fn md_k_02_only_public_lists_are_kept_for_several_clients() {
     for (scope, is_shared, is_kept) in [

@@ -150,7 +150,8 @@ impl Aggregate {
         let room = room.saturating_add(late.bytes());
         let earlier = late.kept.take();
         let is_read = part.error.is_none() && !part.pages.is_empty();
-        let is_kept = is_read && !is_in_time && part.bytes() <= room;
+        let is_stale = part.is_stale;
+        let is_kept = is_read && !is_in_time && !is_stale && part.bytes() <= room;
         let read = Kept { pages: part.pages, next: part.next };
         let is_same = earlier.as_ref() == Some(&read);
         if !is_read {
@@ -166,6 +167,22 @@ impl Aggregate {
         let is_changed = if is_kept || (is_read && is_in_time) { !is_same } else { earlier.is_some() };
         if is_changed {
             self.announce_list(kind.list(), now);
+        }
+        if is_stale {
+            self.read_again(server, kind, list.params, now);
+        }
+    }
+
+    /// What a server was late with is read again, because it has passed an earlier filter.
+    pub(super) fn drop_late(&mut self, server: ServerKey, now: Instant) {
+        let Some(member) = self.members.get_mut(&server) else { return };
+        let mut dropped = Vec::new();
+        for (kind, late) in &mut member.late {
+            late.forget();
+            dropped.push((*kind, late.params.clone()));
+        }
+        for (kind, params) in dropped {
+            self.read_again(server, kind, params, now);
         }
     }
 }

@@ -61,7 +61,7 @@ impl Aggregate {
         match kind {
             ListKind::Resources | ListKind::Templates if part.is_fresh => self.resources.on_listed(kind, server, whole),
             ListKind::Tools | ListKind::Prompts if is_read => {
-                if is_whole && kind == ListKind::Tools && self.config.lazy_tools.is_some() {
+                if is_whole && !part.is_stale && kind == ListKind::Tools && self.config.lazy_tools.is_some() {
                     let most = self.limits().held / 4;
                     self.catalogue.set(server, part, most);
                 }

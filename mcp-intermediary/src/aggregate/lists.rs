@@ -48,6 +48,13 @@ impl Lists {
         self.without_client.contains_key(&(server, kind))
     }
 
+    /// The filter of a server has changed: what was read of its lists is not kept for further requests.
+    pub(super) fn on_filter_changed(&mut self, server: ServerKey) {
+        for part in self.open.values_mut().filter_map(|list| list.parts.get_mut(&server)) {
+            part.is_stale |= !part.pages.is_empty();
+        }
+    }
+
     fn insert(&mut self, list: Composed) -> ListKey {
         self.next += 1;
         let key = ListKey(self.next);

@@ -77,6 +77,8 @@ pub(super) struct Part {
     pub(super) is_fresh: bool,
     /// Until when the pages are valid, if they were not requested for this answer.
     pub(super) until: Option<Instant>,
+    /// The filter of the server has changed since a page was read.
+    pub(super) is_stale: bool,
 }
 
 /// What follows a page.
@@ -174,6 +176,7 @@ impl Part {
             bytes: 0,
             is_fresh: position.place == Place::First,
             until: None,
+            is_stale: false,
         }
     }
 
