@@ -14,6 +14,7 @@ mod redirect;
 mod rules;
 mod stdio;
 mod stored;
+mod uri_template;
 
 pub use aggregate::aggregate;
 pub use api::api;
@@ -29,3 +30,4 @@ pub use redirect::redirect;
 pub use rules::rules;
 pub use stdio::{client_stdio, server_stdio};
 pub use stored::stored;
+pub use uri_template::uri_template;

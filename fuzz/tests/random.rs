@@ -61,6 +61,11 @@ fn no_mixture_of_frontmatters_gives_what_is_not_json_or_changes_when_it_is_read_
 }
 
 #[test]
+fn values_are_found_again_in_the_uris_that_templates_make_of_them() {
+    run_mixed("uri_template", fuzz::uri_template);
+}
+
+#[test]
 fn whatever_clients_and_processes_of_a_gateway_send_nothing_reaches_another_client() {
     run_mixed("gateway", fuzz::gateway);
 }

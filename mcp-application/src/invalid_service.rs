@@ -46,8 +46,8 @@ pub enum InvalidService {
     },
     /// A URI template has expressions that cannot be matched.
     #[error(
-        "the URI template '{template}' cannot be used: it may have expressions such as {{name}} and {{+path}}, \
-         each with another name, and with text between them"
+        "the URI template '{template}' cannot be used: it must be one of RFC 6570, each variable once, with text \
+         between an expression and a next one such as {{name}} or {{+path}}"
     )]
     UriTemplate {
         /// The template.

@@ -16,7 +16,6 @@
 //! | `finite` | numbers that JSON cannot represent (feature `schema`) |
 //! | `skills` | skills, whose files are resources (feature `skills`) |
 //! | `state_router` | functions that receive a state of the application |
-//! | `uri_template` | which URIs a resource template stands for |
 //! | `schema` | JSON schemas and forms of Rust types (feature `schema`) |
 //! | `shared` | a router that may change while servers use it |
 //!
@@ -54,7 +53,6 @@ mod skills;
 mod state_router;
 #[cfg(feature = "schema")]
 mod structured_answer;
-mod uri_template;
 
 use std::collections::BTreeMap;
 
@@ -63,14 +61,13 @@ use mcp_model::{
     CallToolRequest, CompleteRequest, CompleteResult, Completion, CompletionReference, GetPromptRequest, JsonObject,
     ListPromptsRequest, ListResourceTemplatesRequest, ListResourcesRequest, ListToolsRequest, Payload, Prompt,
     PromptsCapability, ReadResourceRequest, RequestMethod, Resource, ResourceTemplate, ResourcesCapability,
-    ServerCapabilities, Tool, ToolsCapability,
+    ServerCapabilities, Tool, ToolsCapability, UriTemplate,
 };
 use mcp_proto::spec::param_headers::Annotations;
 use mcp_proto::spec::structured;
 use mcp_proto::{ErrorObject, Json, Method, Notification, ProtocolVersion};
 #[cfg(feature = "skills")]
 use skills::Skills;
-use uri_template::UriTemplate;
 
 pub use answer::IntoAnswer;
 pub use driver_router::DriverRouter;
@@ -288,12 +285,12 @@ impl<H: Clone> Router<H> {
         self.skills.remove(uri) && self.resources.remove(uri)
     }
 
-    /// Adds a resource template. The expression `{name}` stands for text without `/`, `?` and `#`. Its decoded value
-    /// may contain them: a handler that opens files must check the value, as it may contain `../`. The expression
-    /// `{+name}` stands for any text (RFC 6570, levels 1 and 2). There is text between any two expressions.
+    /// Adds a resource template (RFC 6570), as far as it [can be matched](UriTemplate::can_be_matched). A decoded value may
+    /// contain `/`: a handler that opens files must check it, as it may contain `../`. An exploded variable such as `{/path*}`
+    /// is an array of strings.
     pub fn add_resource_template(&mut self, template: &ResourceTemplate, handler: H) {
         let text = &template.uri_template;
-        let Some(parsed) = UriTemplate::parse(text) else {
+        let Some(parsed) = text.parse().ok().filter(UriTemplate::can_be_matched) else {
             return self.mistaken(InvalidService::UriTemplate { template: text.as_str().into() });
         };
         let readable = Readable { handler, mime_type: template.mime_type.as_deref().map(Box::from) };
@@ -456,12 +453,13 @@ impl<H: Clone> Router<H> {
         let uri = ReadResourceRequest::params(params)?.uri;
         let templates = || {
             let mut templates = self.templates.iter();
-            templates.find_map(|(template, readable)| Some((readable, template.variables_of(&uri)?)))
+            templates.find_map(|(template, readable)| Some((readable, template.match_uri(&uri)?)))
         };
         let resource = self.resources.get(&uri).and_then(Option::as_ref).map(|readable| (readable, BTreeMap::new()));
         let (readable, variables) =
             resource.or_else(templates).ok_or_else(|| ErrorObject::resource_not_found(&uri, version))?;
-        let call = RoutedCall::resource(strings(&variables), uri, readable.mime_type.clone(), version);
+        let variables = object(variables.iter().map(|(name, value)| (name, Json::from(value))));
+        let call = RoutedCall::resource(variables, uri, readable.mime_type.clone(), version);
         Ok(Routed::Handled { handler: readable.handler.clone(), call })
     }
 
@@ -513,9 +511,12 @@ fn routed<H>(found: Result<Routed<H>, ErrorObject>) -> Routed<H> {
     found.unwrap_or_else(|error| Routed::Answered(Err(error)))
 }
 
-/// An object whose members are strings.
 fn strings<'s>(members: impl IntoIterator<Item = (&'s String, &'s String)>) -> Json {
-    let members: Vec<_> = members.into_iter().map(|(name, value)| (name, Json::from(value.as_str()))).collect();
+    object(members.into_iter().map(|(name, text)| (name, Json::from(text.as_str()))))
+}
+
+fn object<'n>(members: impl IntoIterator<Item = (&'n String, Json)>) -> Json {
+    let members: Vec<_> = members.into_iter().collect();
     let members: Vec<_> = members.iter().map(|(name, value)| (name.as_str(), value)).collect();
     Json::empty_object().with_members(&members)
 }
@@ -564,6 +565,37 @@ mod tests {
         assert_eq!(changes(&with(&all), &with(&all)), [""; 0]);
     }
 
+    /// Templates as GitHub's server has them.
+    #[test]
+    fn a_function_reads_the_variables_of_every_kind_of_template() {
+        #[derive(Debug, PartialEq, serde::Deserialize)]
+        struct Variables {
+            repo: String,
+            #[serde(default)]
+            path: Vec<String>,
+            page: Option<u32>,
+        }
+        let mut router = Router::new();
+        router.add_resource_template(&ResourceTemplate::new("repo://{repo}/contents{/path*}{?page}", "contents"), ());
+        for (uri, expected) in [
+            ("repo://r/contents/src/a%20b.rs?page=2", Some((vec!["src", "a b.rs"], Some(2)))),
+            ("repo://r/contents/src", Some((vec!["src"], None))),
+            ("repo://r/contents", Some((vec![], None))),
+            ("repo://r/content", None),
+        ] {
+            let params = Json::empty_object().with_members(&[("uri", &Json::from(uri))]);
+            let expected = expected.map(|(path, page)| Variables {
+                repo: "r".to_owned(),
+                path: path.into_iter().map(str::to_owned).collect(),
+                page,
+            });
+            match router.read_resource(Some(&params), ProtocolVersion::LATEST) {
+                Ok(Routed::Handled { call, .. }) => assert_eq!(call.arguments().ok(), expected, "{uri}"),
+                _ => assert_eq!(expected, None, "{uri}"),
+            }
+        }
+    }
+
     #[test]
     fn mistakes_are_reported_with_the_capabilities() {
         type Mistake = fn(&mut Router<()>);
@@ -593,8 +625,8 @@ mod tests {
             ),
             (
                 |router| router.add_resource_template(&ResourceTemplate::new("x:{a}{b}", "t"), ()),
-                "the URI template 'x:{a}{b}' cannot be used: it may have expressions such as {name} and {+path}, each with \
-                 another name, and with text between them",
+                "the URI template 'x:{a}{b}' cannot be used: it must be one of RFC 6570, each variable once, with text between an \
+                 expression and a next one such as {name} or {+path}",
             ),
             (
                 |router| router.add_prompt_completion("p", "argument", ()),

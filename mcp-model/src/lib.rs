@@ -94,6 +94,7 @@ mod subscriptions;
 mod task_extension;
 mod tasks;
 mod tools;
+mod uri_template;
 mod value;
 
 use mcp_proto::Json;
@@ -172,6 +173,7 @@ pub use tasks::{
 pub use tools::{
     CallToolRequestParams, CallToolResult, ListToolsResult, TaskSupport, Tool, ToolAnnotations, ToolExecution,
 };
+pub use uri_template::{InvalidUriTemplate, TemplateValue, UriTemplate};
 pub use value::{JsonObject, Meta, Number, ProgressToken};
 
 /// A value that is read from JSON and written as JSON. All types of this module implement it; applications may add

@@ -1,6 +1,5 @@
 //! Reads arguments as the type of a handler. An error states the argument that is wrong.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
@@ -22,17 +21,19 @@ pub(crate) fn read<A: DeserializeOwned>(arguments: &Json) -> Result<A, String> {
     })
 }
 
-/// Reads an object whose members are texts. A member that is a number or a boolean in `A` is parsed from its text.
+/// Reads an object. A member that is a number or a boolean in `A`, and a text in the object, is parsed from it.
 ///
 /// # Errors
 ///
 /// As for [`read`].
 pub(super) fn read_texts<A: DeserializeOwned>(texts: &Json) -> Result<A, String> {
     texts.read().or_else(|_| {
-        let entries = texts.entries();
-        let texts: BTreeMap<String, String> =
-            entries.filter_map(|(name, text)| Some((name?, text.as_string()?.into_owned()))).collect();
-        let members = texts.iter().map(|(name, text)| (name.as_str(), Text { name, text }));
+        let members: Vec<_> = texts.entries().filter_map(|(name, value)| Some((name?, value))).collect();
+        let texts: Vec<_> = members.iter().map(|(_, value)| value.as_string()).collect();
+        let members = members
+            .iter()
+            .zip(&texts)
+            .map(|((name, value), text)| (name.as_str(), Member { name, value, text: text.as_deref() }));
         A::deserialize(MapDeserializer::new(members)).map_err(|error: Error| error.to_string())
     })
 }
@@ -91,16 +92,21 @@ fn end_of_string(text: &str) -> usize {
     end.map_or(text.len(), |end| end + 2)
 }
 
-/// The text of one member, which is read as what its type asks for.
+/// One member, whose text is read as what its type asks for.
 #[derive(Debug, Clone, Copy)]
-struct Text<'t> {
+struct Member<'t> {
     name: &'t str,
-    text: &'t str,
+    value: &'t Json,
+    /// `None` if the value is no text.
+    text: Option<&'t str>,
 }
 
-impl Text<'_> {
+impl Member<'_> {
     fn parse<T: FromStr>(self, expected: &str) -> Result<T, Error> {
-        self.text.parse().map_err(|_| self.named(&Error::invalid_value(Unexpected::Str(self.text), &expected)))
+        let Some(text) = self.text else {
+            return Err(self.named(&Error::invalid_type(Unexpected::Other("no text"), &expected)));
+        };
+        text.parse().map_err(|_| self.named(&Error::invalid_value(Unexpected::Str(text), &expected)))
     }
 
     fn named(self, error: &impl fmt::Display) -> Error {
@@ -108,7 +114,7 @@ impl Text<'_> {
     }
 }
 
-impl IntoDeserializer<'_, Error> for Text<'_> {
+impl IntoDeserializer<'_, Error> for Member<'_> {
     type Deserializer = Self;
 
     fn into_deserializer(self) -> Self {
@@ -124,7 +130,7 @@ macro_rules! parsed {
     };
 }
 
-impl<'de> Deserializer<'de> for Text<'_> {
+impl<'de> Deserializer<'de> for Member<'_> {
     type Error = Error;
 
     parsed! {
@@ -144,7 +150,11 @@ impl<'de> Deserializer<'de> for Text<'_> {
     }
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        visitor.visit_str(self.text).map_err(|error: Error| self.named(&error))
+        if let Some(text) = self.text {
+            return visitor.visit_str(text).map_err(|error: Error| self.named(&error));
+        }
+        let mut json = serde_json::Deserializer::from_reader(self.value.as_bytes());
+        json.deserialize_any(visitor).map_err(|error| self.named(&error))
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
@@ -161,7 +171,7 @@ impl<'de> Deserializer<'de> for Text<'_> {
         variants: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Error> {
-        let text = IntoDeserializer::<Error>::into_deserializer(self.text);
+        let text = IntoDeserializer::<Error>::into_deserializer(self.text.unwrap_or_default());
         text.deserialize_enum(name, variants, visitor).map_err(|error| self.named(&error))
     }
 
@@ -287,6 +297,16 @@ mod tests {
         };
         assert_eq!(read_texts::<Variables>(&json(texts)), Ok(expected));
         assert!(read_texts::<mcp_model::JsonObject>(&json(texts)).is_ok());
+    }
+
+    #[test]
+    fn a_list_is_read_beside_texts() {
+        let read = read_texts::<Variables>(&json(r#"{"id":"7","list":["a","b"],"deep":"true"}"#)).unwrap();
+        assert_eq!((read.id, read.deep, read.list), (7, Some(true), vec!["a".to_owned(), "b".to_owned()]));
+        let error = read_texts::<Variables>(&json(r#"{"id":["7"]}"#)).unwrap_err();
+        assert_eq!(error, "'id': invalid type: no text, expected u32");
+        let error = read_texts::<Variables>(&json(r#"{"id":"7","list":{"a":"b"}}"#)).unwrap_err();
+        assert!(error.starts_with("'list': invalid type: map, expected a sequence"), "{error}");
     }
 
     #[test]

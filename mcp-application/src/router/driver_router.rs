@@ -302,11 +302,13 @@ macro_rules! router_functions {
             self
         }
 
-        /// Adds a resource template. The fields of `A` are its variables, which are texts. The text of `{name}` has no
-        /// `/` before it is decoded; that of `{+name}` may have any. The texts come from the client: a function that
-        /// uses them as a path must check them first. For a field that is a number, a boolean or an enum without data,
-        /// the text is parsed; if that fails, the client receives an error that names the variable. If a resource has
-        /// the same URI, the function of that resource reads it.
+        /// Adds a resource template (RFC 6570), such as `notes://{folder}{/path*}{?q,limit}`. The fields of `A` are its
+        /// variables: texts, and `Vec<String>` for an exploded one such as `{/path*}`. For a field that is a number, a
+        /// boolean or an enum without data, the text is parsed; if that fails, the client receives an error that names
+        /// the variable. What may be missing in a URI, such as `{?q}`, is an `Option` or has a default.
+        /// [`UriTemplate::match_uri`](::mcp_model::UriTemplate::match_uri) states what a variable may contain. The texts
+        /// come from the client: a function that uses them as a path must check them first. If a resource has the same
+        /// URI, the function of that resource reads it.
         #[must_use]
         pub fn resource_template<A, O, F $($generics)*>(
             mut self,

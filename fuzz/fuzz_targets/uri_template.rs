@@ -1,0 +1,4 @@
+//! See `fuzz::uri_template`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::uri_template(data));
