@@ -212,6 +212,10 @@ async fn router_forms(forms: &mut Forms) {
         },
     );
     forms.add("Router", &router);
+    let router = router.with_state(Arc::new(SECRET), |router| {
+        forms.add("StateRouter", &router);
+        router
+    });
     forms.add("SharedRouter", &SharedRouter::new(router.clone()));
     let server = Server::new(Config::new("n", "1"), router);
     let client = Client::builder().in_memory(&server).connect().await.unwrap();
