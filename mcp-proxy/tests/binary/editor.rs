@@ -80,6 +80,12 @@ impl Proxy {
         stdin.write_all(format!("{line}\n").as_bytes()).expect("the proxy reads");
     }
 
+    /// Writes a line, unless the proxy has ended.
+    pub(crate) fn try_write(&mut self, line: &str) {
+        let stdin = self.stdin.as_mut().expect("stdin is open");
+        let _ = stdin.write_all(format!("{line}\n").as_bytes());
+    }
+
     pub(crate) fn line(&self) -> String {
         self.lines.recv_timeout(LONG).expect("a line")
     }
