@@ -150,6 +150,23 @@ object! {
     }
 }
 
+impl ReadResourceResult {
+    /// Its texts, each on lines of its own.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use mcp_model::{ReadResourceResult, ResourceContents, TextResourceContents};
+    ///
+    /// let contents = |text: &str| ResourceContents::from(TextResourceContents::new("note:///1", text));
+    /// assert_eq!(ReadResourceResult::new(vec![contents("milk"), contents("bread")]).all_text(), "milk\nbread");
+    /// ```
+    #[must_use]
+    pub fn all_text(&self) -> String {
+        self.contents.iter().filter_map(ResourceContents::as_text).collect::<Vec<_>>().join("\n")
+    }
+}
+
 union! {
     /// The content of a resource.
     ResourceContents {

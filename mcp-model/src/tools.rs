@@ -256,6 +256,21 @@ impl CallToolResult {
         Self::text(reason).is_error(true)
     }
 
+    /// Its texts, each on lines of its own: what a language model reads of a result without images and resources.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use mcp_model::CallToolResult;
+    ///
+    /// let result = CallToolResult::text("21.5 degrees").and_image(b"...", "image/png").and("sunny");
+    /// assert_eq!(result.all_text(), "21.5 degrees\nsunny");
+    /// ```
+    #[must_use]
+    pub fn all_text(&self) -> String {
+        self.content.iter().filter_map(ContentBlock::as_text).collect::<Vec<_>>().join("\n")
+    }
+
     /// Adds a content block.
     #[must_use]
     pub fn and(mut self, content: impl Into<ContentBlock>) -> Self {

@@ -23,14 +23,20 @@ use super::object::{Reader, Value};
 /// # Example
 ///
 /// ```
-/// use mcp_proto::Json;
 /// use mcp_model::JsonObject;
 ///
 /// let object = JsonObject::new().with("b", 1).with("a", "two");
-/// assert_eq!(Json::from(object).as_bytes(), br#"{"b":1,"a":"two"}"#);
+/// assert_eq!(object.to_string(), r#"{"b":1,"a":"two"}"#);
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JsonObject(Json);
+
+/// Its JSON text.
+impl fmt::Display for JsonObject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
 
 impl JsonObject {
     /// The empty object.
