@@ -54,7 +54,7 @@
 //!     }
 //!     for divisor in [7, 0] {
 //!         let called = client.call_tool("divide", json!({ "dividend": 42, "divisor": divisor }))?;
-//!         println!("{}", called.content[0].as_text().unwrap_or_default());
+//!         println!("{}", called.all_text());
 //!     }
 //!     client.close();
 //!     Ok(())
@@ -82,14 +82,10 @@
 //! | clients over HTTP | [`Server::http`], then [`HttpService::serve`] |
 //! | bytes that I have, for a test | [`Server::replay`] |
 //!
-//! A handler sends progress, log messages and requests to the client through its [`Incoming`], and waits while the client has
-//! much to read. [`Service::subscribed`] receives the resources whose changes clients have subscribed to. [`StreamService`] and
-//! [`HttpService`] have options, and handles that stop the server and publish changes; [`Server::shutdown`] and
-//! [`Server::publisher`] do that for all transports of a server. Requests from web pages of other origins and for other hosts
-//! are refused unless [`mcp_proto::server::Access`] allows them.
-//!
-//! When a server on stdin and stdout is stopped, or its client no longer reads, the thread that reads stdin stays blocked
-//! until stdin ends, because a blocking read cannot be interrupted. The process can exit nevertheless.
+//! Functions send progress, and ask the client's user, through their [`Incoming`], and wait while the client has much to read.
+//! [`Server::publisher`] reports changes from any thread, and [`Server::shutdown`] stops once the requests in progress are
+//! answered. Over HTTP, only this machine is served, until [`Access`](proto::server::Access) allows other hosts, and
+//! [`HttpService::authenticate`] decides who is.
 //!
 //! # Connections of a client
 //!
@@ -98,72 +94,40 @@
 //! | a server over HTTP, with either of the two HTTP transports | `.http(url)?.connect()` ([`Builder::http`]) |
 //! | a server that I start as a child process | `.child(command).connect()` ([`Builder::child`]) |
 //! | a server on a byte stream, or on my own stdin and stdout | `.stream(read, write).connect()` ([`Builder::stream`]) |
-//! | a server in this process, for a test of its handler | `.in_memory(&server).connect()` ([`Builder::in_memory`]) |
+//! | a server in this process, for a test | `.in_memory(&server).connect()` ([`Builder::in_memory`]) |
 //!
-//! A [`Client`] may be cloned and used from any number of threads. Each call waits for its own response, and a slow call delays
-//! no other. A [`Handler`] handles the server's notifications and requests. [`Client::request`] sends any method with any
-//! parameters.
-//!
-//! A server over HTTP may demand a token: a person signs in with a browser, and the tokens are stored ([`sign_in`]). A lost
-//! session is opened again automatically. Requests that the server refused because of the loss are sent again; all others in
-//! flight fail at once with [`mcp_proto::Failed::SessionLost`], because the server may have processed them.
-//!
-//! A child process is ended in steps, together with all processes that it has started: its stdin is closed, then (on
-//! Unix) it receives SIGTERM, then it is killed.
+//! A [`Client`] may be cloned and used from any number of threads, and a slow call delays no other. The functions of
+//! [`Builder`], such as [`Builder::on_elicit_form`], answer the server. Where a server over HTTP demands a token, a person
+//! signs in with a browser ([`sign_in`]). A lost session is opened again; a call in flight fails with
+//! [`Failed::SessionLost`](proto::Failed::SessionLost) then, unless the server has certainly not processed it.
 //!
 //! # Features
 //!
 //! | feature | what it adds | crates with this feature alone; 65 without any |
 //! |---|---|---|
 //! | `schema` (on by default) | schemas of the types of a [`Router`]'s functions, by the crate `schemars` | 73 |
-//! | `skills` | skills of a [`Router`], and a client that compares their files with their digests | 67 |
+//! | `skills` | skills of a [`Router`], and of servers | 67 |
 //!
-//! The crates are counted on Linux, in the repository: `cargo tree -p mcp-blocking -e normal --prefix none --no-dedupe
-//! --no-default-features --features FEATURES | sort -u | wc -l`.
+//! The crates are counted on Linux by `cargo tree -p mcp-blocking -e normal --prefix none --no-dedupe --no-default-features
+//! --features FEATURES | sort -u | wc -l` in the repository.
 //!
-//! The crates whose types occur in this API are the modules [`proto`], [`model`], [`application`], [`intermediary`] and [`auth`], so
-//! that an application adds none of them itself.
+//! # Proxies and gateways
 //!
-//! # A proxy
+//! [`Proxy`] connects a client on a pair of byte streams to a server over HTTP or in a child process, of any two revisions.
+//! [`AggregateProxy`] connects it to several servers, as one with the tools, prompts and resources of all. [`Gateway`] serves
+//! clients over HTTP by processes of servers: one for each session, or a shared one. The program `mcp-proxy` of the crate
+//! `mcp-proto-proxy` adds a command line to them.
 //!
-//! [`Proxy`] connects a client on a pair of byte streams to a server over HTTP or in a child process. The two sides may
-//! use different protocol revisions. The program `mcp-proxy` of the crate `mcp-proto-proxy` adds a command line to it.
+//! # Further pages
 //!
-//! [`AggregateProxy`] connects such a client to several servers, as one server with the tools, prompts and resources of all.
+//! * The [guide] of the repository has a program for each thing that servers and clients do. They are written for `mcp-tokio`,
+//!   which has the same names with `async` and `.await`.
+//! * [`documentation::logging`]: what is logged.
+//! * [`documentation::threads`]: the threads of this crate, and what bounds their memory.
+//! * The modules [`proto`], [`model`], [`application`], [`intermediary`] and [`auth`] are the crates whose types occur in this
+//!   API.
 //!
-//! # A gateway
-//!
-//! [`Gateway`] serves clients over HTTP by processes of servers that speak on their stdin and stdout: one for each session,
-//! or a shared one. `mcp-proxy serve` adds a command line to it.
-//!
-//! # Threads and memory
-//!
-//! ```text
-//!   callers ──┐                       ┌──▶ worker: one exchange at a time, connections kept alive
-//!   workers ──┴─ bounded channel ─▶ driver ─▶ worker …           (Limits::exchanges)
-//! ```
-//!
-//! One driver thread runs a client's machine, so there is no lock around it. Workers are started on demand and reused.
-//! A body is read only while the machine has room for it; [`mcp_proto::Limits`] states how much the machine may hold.
-//!
-//! ```text
-//!   reader: stdin ──┐           ┌──▶ worker …
-//!   worker ─────────┼──▶ lock ──┼──▶ stdout, or its writer where that would wait
-//!   time ───────────┘           └──▶ time
-//! ```
-//!
-//! A proxy has a lock instead of a driver: the thread that has read something passes it to the machine, and carries out
-//! the resulting actions. Waking another thread would take longer than the machine does. Nothing that is done under the
-//! lock waits for a peer: a write to stdout stops where it would block, and if the lock is held, the input is queued
-//! for the thread that holds it.
-//!
-//! # What is logged
-//!
-//! Events are logged with the crate `log`: failures of the operating system, panics of handlers, faults of clients and
-//! servers, lost sessions, and notifications that were dropped. This crate never logs payloads and header values, but a
-//! line may show a short text of the peer, such as the challenge of a server. The crate `ureq`, which it uses for HTTP,
-//! logs everything that is sent and received at the level `trace`; a filter for the target `mcp_blocking` leaves that
-//! out.
+//! [guide]: https://github.com/mcp-proto/mcp-proto/blob/main/docs/guide.md
 
 // How the source is laid out:
 //
@@ -197,6 +161,8 @@ mod bounded;
 mod child;
 mod client;
 mod clock;
+#[cfg(doc)]
+pub mod documentation;
 mod gateway;
 mod http_client;
 mod inbox;

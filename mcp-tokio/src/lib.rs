@@ -56,7 +56,7 @@
 //!     }
 //!     for divisor in [7, 0] {
 //!         let called = client.call_tool("divide", json!({ "dividend": 42, "divisor": divisor })).await?;
-//!         println!("{}", called.content[0].as_text().unwrap_or_default());
+//!         println!("{}", called.all_text());
 //!     }
 //!     client.close().await;
 //!     Ok(())
@@ -80,15 +80,14 @@
 //! | I want to serve | I call |
 //! |---|---|
 //! | the process that started this one | [`Server::serve_stdio`] |
-//! | one client on a byte stream, or in this process | [`Server::serve_stream`] |
+//! | one client on a byte stream | [`Server::serve_stream`] |
 //! | clients over HTTP | [`Server::http`], then [`HttpService::serve`] |
 //! | the same in a router of axum | [`Server::http`], then `Router::route_service("/mcp", service)` |
 //! | bytes that I have, for a test | [`Server::replay`] |
 //!
-//! A handler sends progress, log messages and requests to the client through its [`Incoming`]. [`Server::publisher`] publishes
-//! changes to all clients from any task, and [`Server::shutdown`] stops the server once the requests in progress are answered.
-//! Requests from web pages of other origins and for other hosts are refused unless [`mcp_proto::server::Access`] allows them.
-//! Several servers, behind any load balancer, can share their sessions: [`Server::store`] sets a [`store::Store`].
+//! Functions send progress, and ask the client's user, through their [`Incoming`]. [`Server::publisher`] reports changes from any
+//! task, and [`Server::shutdown`] stops once the requests in progress are answered. Over HTTP, only this machine is served, until
+//! [`Access`](proto::server::Access) allows other hosts, and [`HttpService::authenticate`] decides who is.
 //!
 //! # Connections of a client
 //!
@@ -97,19 +96,12 @@
 //! | a server over HTTP, with either of the two HTTP transports | `.http(url)?.connect()` ([`Builder::http`]) |
 //! | a server that I start as a child process | `.child(command).connect()` ([`Builder::child`]) |
 //! | a server on a byte stream, or on my own stdin and stdout | `.stream(read, write).connect()` ([`Builder::stream`]) |
-//! | a server in this process, for a test of its handler | `.in_memory(&server).connect()` ([`Builder::in_memory`]) |
+//! | a server in this process, for a test | `.in_memory(&server).connect()` ([`Builder::in_memory`]) |
 //!
-//! A [`Client`] may be cloned and used from any number of tasks. Each call waits for its own response, and dropping a call's
-//! future cancels the call. A [`Handler`] handles the server's notifications and requests. [`Client::request`] sends any
-//! method with any parameters.
-//!
-//! A server over HTTP may demand a token: a person signs in with a browser, and the tokens are stored
-//! ([`Builder::authorization`], [`sign_in`]). A lost session is opened again automatically. Requests that the server refused
-//! because of the loss are sent again; all others in flight fail at once with [`mcp_proto::Failed::SessionLost`], because the
-//! server may have processed them.
-//!
-//! A child process is ended in steps, together with all processes that it has started: its stdin is closed, then (on
-//! Unix) it receives SIGTERM, then it is killed.
+//! A [`Client`] may be cloned and used from any number of tasks. Dropping a call's future cancels the call. The functions of
+//! [`Builder`], such as [`Builder::on_elicit_form`], answer the server. Where a server over HTTP demands a token, a person
+//! signs in with a browser ([`Builder::authorization`], [`sign_in`]). A lost session is opened again; a call in flight fails with
+//! [`Failed::SessionLost`](proto::Failed::SessionLost) then, unless the server has certainly not processed it.
 //!
 //! # Features
 //!
@@ -118,11 +110,11 @@
 //! | `http-server` (on by default) | servers over HTTP, on hyper | 63 |
 //! | `http-client` | clients over HTTP, on [`reqwest`] with rustls and aws-lc, and signing in | 120 |
 //! | `schema` (on by default) | schemas of the types of a [`Router`]'s functions, by the crate `schemars` | 59 |
-//! | `skills` | skills of a [`Router`], and a client that compares their files with their digests | 53 |
-//! | `opentelemetry` | durations of requests as metrics of OpenTelemetry, and traces that lead from clients to servers (below) | 58 |
-//! | `redis` | sessions in Redis or Valkey (`store::Redis`), so that any process of a server can serve any request; with `http-server` | 106 |
+//! | `skills` | skills of a [`Router`], and of servers | 53 |
+//! | `opentelemetry` | [metrics and traces](documentation::logging) | 58 |
+//! | `redis` | sessions in Redis or Valkey (`store::Redis`), with `http-server` | 106 |
 //!
-//! A server that calls no other one over HTTP needs no other feature, and 71 crates in place of the 129 of the example above. A
+//! A server that calls no other one over HTTP needs the default features only: 71 crates, in place of 129 with `http-client`. A
 //! client needs 120 without the default features:
 //!
 //! ```sh
@@ -130,103 +122,24 @@
 //! cargo add mcp-tokio --no-default-features --features http-client
 //! ```
 //!
-//! The crates are counted on Linux, in the repository: `cargo tree -p mcp-tokio -e normal --prefix none --no-dedupe
-//! --no-default-features --features FEATURES | sort -u | wc -l`.
+//! The crates are counted on Linux by `cargo tree -p mcp-tokio -e normal --prefix none --no-dedupe --no-default-features --features
+//! FEATURES | sort -u | wc -l` in the repository.
 //!
-//! The HTTP client uses the certificate authorities of the operating system, and the proxies from the environment except for
-//! servers on this machine; [`HttpOptions`] changes that.
+//! # Proxies and gateways
 //!
-//! The crates whose types occur in this API are the modules [`proto`], [`model`], [`application`], [`intermediary`] and [`auth`], so
-//! that an application adds none of them itself.
+//! [`Proxy`] connects a client on a pair of byte streams to a server over HTTP or in a child process, of any two revisions.
+//! [`Gateway`] serves any number of clients over HTTP by servers on byte streams ([`Backend`]): child processes, sockets, or
+//! remote servers through a proxy.
 //!
-//! # A proxy
+//! # Further pages
 //!
-//! [`Proxy`] connects a client on a pair of byte streams to a server over HTTP or in a child process. The two sides may
-//! use different protocol revisions.
+//! * The [guide] of the repository has a program for each thing that servers and clients do.
+//! * [`documentation::logging`]: the spans and events of `tracing`, OpenTelemetry.
+//! * [`documentation::tasks`]: the tasks of this crate, and what bounds their memory.
+//! * The modules [`proto`], [`model`], [`application`], [`intermediary`] and [`auth`] are the crates whose types occur in this
+//!   API.
 //!
-//! # A gateway
-//!
-//! [`Gateway`] serves any number of clients over HTTP by servers that speak on a byte stream: child processes, which are
-//! started when clients open sessions, sockets, or remote servers through a proxy ([`Backend`]).
-//!
-//! # Tasks and memory
-//!
-//! ```text
-//!   callers ── bounded channel ──▶ driver ──▶ writer: lines          (byte stream)
-//!   reader, or exchanges ────────▶        ──▶ exchange, exchange …   (HTTP: Limits::exchanges)
-//!
-//!   stream, or connections ──────▶ driver  ──▶ lines, or bodies of responses
-//!   handlers ── bounded channel ─▶        ──▶ handler, handler …     (Limits::requests_in)
-//!   store ── bounded channel ────▶        ──▶ action, action …       (64 at one time)
-//!
-//!   connections ─────────────────▶ driver  ──▶ bodies of responses   (a gateway)
-//!   backends ── a chunk of each ─▶        ──▶ backend, backend …     (Limits::backends)
-//! ```
-//!
-//! One task runs each machine, so there is no lock around it. The task does not read while the machine has no room;
-//! [`mcp_proto::Limits`] states how much a machine may hold. A slow handler of a client does not delay anything else:
-//! when its queue is full, notifications are dropped with a warning. A server's handler waits in `progress`, `log` and
-//! `notify` while its client does not read, so the data that is queued for a client is limited, too.
-//! `publish` waits for no client: [`mcp_proto::Limits::unwritten`] bounds what is queued by it.
-//!
-//! # What is logged
-//!
-//! Each connection of a client has a `tracing` span `mcp_client`, and each of its requests a span `mcp_request` (level
-//! debug). A server's handlers run in a span `mcp_server_request` (level info). Requests that the machines answer or make
-//! themselves, such as `initialize`, have none. The names of these spans and of their fields do not change within a major
-//! version:
-//!
-//! | field | of | value |
-//! |---|---|---|
-//! | `otel.name` | both | the method, and after a space the tool or prompt, once it has given a result |
-//! | `otel.kind`, `otel.status_code` | both | `client` or `server`; `error` if there is an `error.type` |
-//! | `mcp.method.name` | both | the method |
-//! | `mcp.protocol.version` | both | the protocol revision; of a client, the one in force when the request was made |
-//! | `mcp.session.id` | `mcp_server_request` | the number of the session, which is local to the server; none for a stateless request. The session's own id is a secret |
-//! | `jsonrpc.request.id` | both | the id of the request; of a client, the first if it is sent again |
-//! | `gen_ai.tool.name`, `gen_ai.prompt.name` | both | the tool or the prompt |
-//! | `gen_ai.operation.name` | both | `execute_tool` for a call of a tool |
-//! | `mcp.resource.scheme` | both | the scheme of the resource's URI, of which the rest may be private |
-//! | `network.transport`, `network.protocol.name` | both | `tcp` and `http`; `pipe` for stdio and child processes; none for other streams |
-//! | `traceparent` | `mcp_server_request` | the trace that the client states, if any (`IncomingRequest::trace_context`) |
-//! | `outcome` | both | `result`, `tool_error` (the tool has failed), `input_required` or `error`; of a server also `cancelled` or `panicked`; of a client the name of a [`Failed`] |
-//! | `error.type` | both | of a failure: the code of the JSON-RPC error if there is one, otherwise the outcome |
-//! | `rpc.response.status_code` | both | the code of the JSON-RPC error |
-//! | `duration` | both | the time until the outcome, in seconds |
-//!
-//! Methods, ids, and names of tools and prompts have at most 128 characters.
-//!
-//! A gateway has a span `mcp_gateway_backend` (level info) for each backend, whose field `backend` is the number of it.
-//!
-//! Session ids, payloads, other header values and queries of URLs are never logged, with one exception: if a line on a
-//! server's stdout does not begin a JSON object or array, at most 80 characters of it are logged.
-//! [`Builder::log_stderr`] logs a server's stderr.
-//!
-//! # OpenTelemetry
-//!
-//! The names of the spans and fields are those of OpenTelemetry's [semantic conventions for MCP], as far as these have one.
-//! The crate `tracing-opentelemetry` makes a span of OpenTelemetry of each, with the name and the kind in `otel.name` and
-//! `otel.kind`. Differences from the conventions: no URI of a resource, no text of an error, and the number of a session
-//! in place of its id.
-//!
-//! The feature `opentelemetry` adds what a layer for `tracing` cannot do:
-//!
-//! * The client states the trace of the span of a request in `_meta`, unless the application has done so, and the span of
-//!   the server continues it. The application's propagator decides what is sent and received: without
-//!   `opentelemetry::global::set_text_map_propagator`, it is nothing. A server trusts its clients with the ids of traces then,
-//!   and with whether they are recorded.
-//! * A span has the name of its tool or prompt also if this becomes known only by its result.
-//! * The histograms `mcp.server.operation.duration` and `mcp.client.operation.duration` of the meter `mcp-tokio`, also
-//!   for requests whose spans are disabled. Set `opentelemetry::global::set_meter_provider` before a server is created and
-//!   before a client connects. A client can call tools that do not exist, so that a tool or a prompt is an attribute only
-//!   after it has given a result, and at most 100 of each are; unknown methods are `_OTHER`
-//!   ([`application::OperationNames`]).
-//!
-//! The feature has version 0.33 of the crate `opentelemetry`, and the application must have the same: another version has
-//! its own providers. The example `opentelemetry` exports both over OTLP.
-//!
-//! [semantic conventions for MCP]: https://opentelemetry.io/docs/specs/semconv/gen-ai/mcp/
-//! [`Failed`]: mcp_proto::Failed
+//! [guide]: https://github.com/mcp-proto/mcp-proto/blob/main/docs/guide.md
 
 // How the source is laid out:
 //
@@ -270,6 +183,8 @@ mod byte_stream;
 mod child;
 mod client;
 mod clock;
+#[cfg(doc)]
+pub mod documentation;
 #[cfg(feature = "http-server")]
 mod gateway;
 #[cfg(feature = "http-client")]

@@ -1,11 +1,11 @@
 //! The programs on the first pages of the repository and its crates, and the lines of `cargo add` that they need.
 //!
 //! A page is a README, or the documentation of a crate as docs.rs shows it. Its programs are the blocks of Rust. Each must be
-//! a whole program, and a block of `sh` above it, under the same heading, must contain the lines of `cargo add` for an empty
-//! project. A block of `text` below it is what it prints.
+//! a whole program, and a block of `sh` above it must contain the lines of `cargo add` for an empty project: under the same
+//! heading, or under one that this heading is part of. A block of `text` below it is what it prints.
 //!
-//! A program that names [`ADDRESS`] without `http://` is a server; one that names it with `http://` is a client of the last
-//! server above it on the page.
+//! A program that names [`ADDRESS`] without `http://` is a server; one that names it only with `http://` is a client of the
+//! last server above it on the page.
 
 use std::fmt::Write as _;
 use std::mem;
@@ -64,11 +64,11 @@ pub enum Part {
 impl Program {
     /// What the program is. Rustdoc cannot run a server, nor a client without it, so that these may be `no_run`.
     pub fn part(&self) -> Part {
-        let url = format!("http://{ADDRESS}");
-        if self.source.contains(&url) {
-            Part::Client
-        } else if self.source.contains(ADDRESS) {
+        let mut uses = self.source.match_indices(ADDRESS).map(|(at, _)| !self.source[..at].ends_with("http://"));
+        if uses.any(|is_without_scheme| is_without_scheme) {
             Part::Server
+        } else if self.source.contains(ADDRESS) {
+            Part::Client
         } else if self.is_no_run {
             Part::Compiled
         } else {
@@ -119,13 +119,16 @@ const HIDDEN: &str = "\0";
 /// What is wrong with it, with the line.
 pub fn read(name: &str, text: &str) -> Result<Page, String> {
     let mut page = Page::default();
-    // Those under the current heading, and whether its last block is a program.
-    let (mut dependencies, mut follows_program) = (Vec::new(), false);
+    // Those of the current heading and of the ones it is part of, each with its level, and whether the last block is a program.
+    let (mut stated, mut follows_program) = (vec![(0, Vec::new())], false);
     let mut lines = text.lines().enumerate();
     while let Some((number, line)) = lines.next() {
         let place = format!("{name} line {}", number + 1);
         if line.starts_with('#') {
-            (dependencies, follows_program) = (Vec::new(), false);
+            let level = line.bytes().take_while(|byte| *byte == b'#').count();
+            stated.retain(|(other, _)| (1..level).contains(other));
+            stated.push((level, Vec::new()));
+            follows_program = false;
         }
         let Some(language) = line.strip_prefix("```") else { continue };
         let mut block = String::new();
@@ -142,11 +145,11 @@ pub fn read(name: &str, text: &str) -> Result<Page, String> {
         let follows = mem::take(&mut follows_program);
         match language {
             "" | "rust" | "no_run" | "rust,no_run" => {
+                let dependencies: Vec<Dependency> = stated.iter().flat_map(|(_, added)| added).cloned().collect();
                 if dependencies.is_empty() {
-                    return Err(format!("{place}: no `cargo add` above this program, under the same heading"));
+                    return Err(format!("{place}: no `cargo add` above this program, under this heading"));
                 }
                 follows_program = true;
-                let dependencies = dependencies.clone();
                 let is_no_run = language.ends_with("no_run");
                 page.programs.push(Program { place, source: block, dependencies, is_no_run, prints: None });
             }
@@ -157,8 +160,8 @@ pub fn read(name: &str, text: &str) -> Result<Page, String> {
                         .extend(added_by(line).map_err(|problem| format!("{place}: {problem} in `cargo add {line}`"))?);
                 }
                 page.dependencies.extend_from_slice(&added);
-                if !added.is_empty() {
-                    dependencies = added;
+                if let Some((_, dependencies)) = stated.last_mut().filter(|_| !added.is_empty()) {
+                    *dependencies = added;
                 }
             }
             "text" => {
@@ -166,7 +169,7 @@ pub fn read(name: &str, text: &str) -> Result<Page, String> {
                     program.prints = Some(block);
                 }
             }
-            "toml" | "json" => {}
+            "toml" | "json" | "nginx" => {}
             // Each attribute with which rustdoc would leave out a block, too.
             other => return Err(format!("{place}: a block of `{other}`")),
         }
@@ -238,15 +241,29 @@ mod tests {
     }
 
     #[test]
+    fn a_section_adds_to_the_dependencies_of_the_sections_that_it_is_part_of() {
+        let text = |added: &str| format!("{added}```rust\nfn main() {{}}\n```\n");
+        let other = text("```sh\ncargo add axum\n```\n");
+        let page = read("page", &format!("# A\n{}## B\n{other}## C\n{}", text(ADDED), text(""))).unwrap();
+        let names: Vec<Vec<_>> = page
+            .programs
+            .iter()
+            .map(|program| program.dependencies.iter().map(|added| added.name.as_str()).collect())
+            .collect();
+        let above = ["mcp-proto", "serde", "tokio"];
+        assert_eq!(names, [above.to_vec(), [&above[..], &["axum"]].concat(), above.to_vec()]);
+    }
+
+    #[test]
     fn what_a_reader_could_not_paste_is_an_error() {
         let program = "```rust\nfn main() {}\n```\n";
         let server = format!("{ADDED}```no_run\nserve(\"{ADDRESS}\")\n```\n");
         let client = format!("{ADDED}```no_run\ncall(\"http://{ADDRESS}/mcp\")\n```\n");
         for (text, problem) in [
-            (program.to_owned(), "page line 1: no `cargo add` above this program, under the same heading"),
+            (program.to_owned(), "page line 1: no `cargo add` above this program, under this heading"),
             (
                 format!("{ADDED}# Another heading\n{program}"),
-                "page line 6: no `cargo add` above this program, under the same heading",
+                "page line 6: no `cargo add` above this program, under this heading",
             ),
             (format!("{ADDED}```ignore\n```\n"), "page line 5: a block of `ignore`"),
             (format!("{ADDED}```rust\nfn main() {{}}\n"), "page line 5: the block does not end"),

@@ -35,7 +35,7 @@ fn documentation(name: &str, folder: &Path) -> Page {
 }
 
 fn all_pages() -> Vec<Page> {
-    let mut all = vec![readme()];
+    let mut all = vec![readme(), page("guide.md", &root().join("docs/guide.md"), str::to_owned)];
     for (name, (folder, _)) in published() {
         all.push(page(&format!("README.md of {name}"), &folder.join("README.md"), str::to_owned));
         // Programs have none.
@@ -76,6 +76,24 @@ fn the_programs_of_the_first_pages_import_only_what_they_add() {
         }
     }
     assert!(found > 20, "{found}");
+}
+
+/// The words outside of programs.
+fn prose(documentation: &str) -> usize {
+    let outside = documentation.split("```").step_by(2);
+    outside.flat_map(str::split_whitespace).filter(|word| word.contains(char::is_alphanumeric)).count()
+}
+
+#[test]
+fn a_first_page_is_short() {
+    for (name, (folder, _)) in published() {
+        let Ok(source) = fs::read_to_string(folder.join("src/lib.rs")) else { continue };
+        let words = prose(&pages::module_documentation(&source));
+        assert!(
+            (50..=600).contains(&words),
+            "the first page of {name} has {words} words: move what few look for to `documentation`"
+        );
+    }
 }
 
 /// The doctests of mcp-tokio compile them there.

@@ -1,9 +1,10 @@
-//! Builds and runs the programs of the first pages, each in a project of its own, and compares what they print with what the
-//! page states. `tests/packages/run` calls it.
+//! Builds and runs the programs of the first pages and of the guide in projects of their own, and compares what they print
+//! with what the page states. `tests/packages/run` calls it.
 //!
-//! Usage: `first_pages README FOLDER`. The folder is a workspace whose member `crates/CRATE` is the unpacked archive of each
-//! published crate, and to which the projects are added as `pages/PROJECT`. Each is built alone, because Cargo would
-//! otherwise enable the features that one project states for all others.
+//! Usage: `first_pages README GUIDE FOLDER`. The folder is a workspace whose member `crates/CRATE` is the unpacked archive of each
+//! published crate, and to which the projects are added as `pages/PROJECT`: one for all programs of a page with the same
+//! dependencies. Each is built alone, because Cargo would otherwise enable the features that one project states for all
+//! others.
 
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ use std::time::{Duration, Instant};
 use std::{fs, thread};
 
 use tests::deadline::output_of;
-use tests::pages::{self, ADDRESS, Page, Part, Program};
+use tests::pages::{self, ADDRESS, Dependency, Page, Part, Program};
 
 /// Far more than a server needs to listen.
 const START: Duration = Duration::from_secs(30);
@@ -28,11 +29,14 @@ fn main() -> ExitCode {
 }
 
 fn check_all() -> Result<(), String> {
-    let [readme, folder] = &*std::env::args().skip(1).map(PathBuf::from).collect::<Vec<_>>() else {
-        return Err("usage: first_pages README FOLDER".to_owned());
+    let [readme, guide, folder] = &*std::env::args().skip(1).map(PathBuf::from).collect::<Vec<_>>() else {
+        return Err("usage: first_pages README GUIDE FOLDER".to_owned());
     };
     // What is wrong with a page is known before anything is built.
-    let mut all = vec![("readme".to_owned(), read(readme, "README.md", str::to_owned)?)];
+    let mut all = vec![
+        ("readme".to_owned(), read(readme, "README.md", str::to_owned)?),
+        ("guide".to_owned(), read(guide, "guide.md", str::to_owned)?),
+    ];
     for name in crates(folder)? {
         let source = folder.join("crates").join(&name);
         let readme = read(&source.join("README.md"), &format!("README.md of {name}"), str::to_owned)?;
@@ -88,21 +92,39 @@ struct Projects<'a> {
 impl Projects<'_> {
     /// Builds the programs of a page, and runs them in their order. Adds those that are wrong to `failed`.
     fn check(&self, prefix: &str, page: &Page, failed: &mut Vec<String>) -> Result<(), String> {
-        let mut server = None;
+        let mut projects: Vec<(String, &[Dependency])> = Vec::new();
+        let mut named = Vec::new();
         for (number, program) in (1..).zip(&page.programs) {
-            let name = format!("{prefix}-{number}");
-            self.write(&name, program)?;
-            let outcome = self.build(&name).and_then(|()| match program.part() {
+            let known = projects.iter().find(|(_, dependencies)| *dependencies == program.dependencies);
+            let project = known.map_or_else(|| format!("{prefix}-{number}"), |(project, _)| project.clone());
+            if known.is_none() {
+                projects.push((project.clone(), &program.dependencies));
+            }
+            let name = format!("{prefix}-program-{number}");
+            self.write(&project, &name, program)?;
+            named.push((name, program));
+        }
+        for (project, _) in projects {
+            if let Err(problem) = self.build(&project) {
+                failed.push(format!("{prefix}: {problem}"));
+                return Ok(());
+            }
+        }
+        let mut server = None;
+        for (name, program) in named {
+            let outcome = match program.part() {
                 Part::Server => {
                     // The one before must no longer listen there.
-                    server = None;
-                    server = Some(Serving::start(&self.program(&name), &self.address)?);
-                    Ok("serves")
+                    drop(server.take());
+                    Serving::start(&self.program(&name), &self.address).map(|serving| {
+                        server = Some(serving);
+                        "serves"
+                    })
                 }
                 Part::Client if server.is_none() => Err("its server does not run".to_owned()),
                 Part::Client | Part::Alone => run(&self.program(&name), program.prints.as_deref()),
                 Part::Compiled => Ok("compiles"),
-            });
+            };
             match outcome {
                 Ok(outcome) => println!("{}: {outcome}", program.place),
                 Err(problem) => failed.push(format!("{}: {problem}", program.place)),
@@ -111,19 +133,21 @@ impl Projects<'_> {
         Ok(())
     }
 
-    fn write(&self, name: &str, program: &Program) -> Result<(), String> {
-        let project = self.folder.join("pages").join(name);
-        fs::create_dir_all(project.join("src")).map_err(of(&project))?;
-        let manifest = pages::manifest(name, &program.dependencies);
-        fs::write(project.join("Cargo.toml"), manifest).map_err(of(&project))?;
+    /// Adds a program to its project.
+    fn write(&self, project: &str, name: &str, program: &Program) -> Result<(), String> {
+        let folder = self.folder.join("pages").join(project);
+        let programs = folder.join("src/bin");
+        fs::create_dir_all(&programs).map_err(of(&programs))?;
+        let manifest = pages::manifest(project, &program.dependencies);
+        fs::write(folder.join("Cargo.toml"), manifest).map_err(of(&folder))?;
         let source = program.source.replace(ADDRESS, &self.address);
-        fs::write(project.join("src/main.rs"), source).map_err(of(&project))
+        fs::write(programs.join(name).with_extension("rs"), source).map_err(of(&programs))
     }
 
-    fn build(&self, name: &str) -> Result<(), String> {
+    fn build(&self, project: &str) -> Result<(), String> {
         let mut cargo = Command::new(env!("CARGO"));
         cargo
-            .args(["build", "--quiet", "--package", name])
+            .args(["build", "--quiet", "--package", project])
             .current_dir(self.folder)
             .env("CARGO_TARGET_DIR", self.target());
         // It is built with several sets of features, and runs for a moment only.
@@ -133,8 +157,8 @@ impl Projects<'_> {
             return Ok(());
         }
         // A manifest that Cargo refuses would make every other project of the workspace fail, too.
-        let project = self.folder.join("pages").join(name);
-        fs::remove_dir_all(&project).map_err(of(&project))?;
+        let folder = self.folder.join("pages").join(project);
+        fs::remove_dir_all(&folder).map_err(of(&folder))?;
         Err(String::from_utf8_lossy(&output.stderr).into_owned())
     }
 
