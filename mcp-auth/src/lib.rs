@@ -65,24 +65,26 @@
 //! `docs/rules.md` has the rules with their ids (OA-…); their sources are the chapters on authorization of each revision,
 //! RFC 6749, 7636, 8252, 8414, 8628, 8707, 9207, 9449 and 9728.
 //!
-//! | file | what it does |
-//! |---|---|
-//! | `metadata`, `url` | metadata documents: where they are looked for, and what they must contain |
-//! | `client` | who the client is: registration and authentication |
-//! | `authorization` | the URL that a browser opens, and the redirect that comes back |
-//! | `token_response` | responses of token endpoints |
-//! | `record`, `imported` | what is stored, and tokens that another program has stored |
-//! | `config`, `callback_host` | what a sign-in needs to know |
-//! | `settings` | what an application sets besides: where tokens are kept, and its functions |
-//! | `quirk` | in which ways authorization servers differ from the rules, and what is accepted |
-//! | `action`, `reach`, `awaited_lock`, `report` | what a sign-in asks of its driver, which addresses requests may reach, and which lock is awaited; what its events mean for a log |
-//! | `form` | bodies of requests, and queries |
-//! | `seed` | random values, from those that the driver passes in |
-//! | `cryptography` | keys and signatures, of which a driver has the cryptography |
-//! | `error` | why a sign-in gives no token |
-//! | `authorizer` | the machine; its flow, the tokens in use, and what limits the number of sign-ins have files of their own |
-//!
 //! The headers of requests and the metadata that servers publish are in [`mcp_proto::auth`].
+
+// How the source is laid out:
+//
+// | file | what it does |
+// |---|---|
+// | `metadata`, `url` | metadata documents: where they are looked for, and what they must contain |
+// | `client` | who the client is: registration and authentication |
+// | `authorization` | the URL that a browser opens, and the redirect that comes back |
+// | `token_response` | responses of token endpoints |
+// | `record`, `imported` | what is stored, and tokens that another program has stored |
+// | `config`, `callback_host` | what a sign-in needs to know |
+// | `settings` | what an application sets besides: where tokens are kept, and its functions |
+// | `quirk` | in which ways authorization servers differ from the rules, and what is accepted |
+// | `action`, `reach`, `awaited_lock`, `report` | what a sign-in asks of its driver, which addresses requests may reach, and which lock is awaited; what its events mean for a log |
+// | `form` | bodies of requests, and queries |
+// | `seed` | random values, from those that the driver passes in |
+// | `cryptography` | keys and signatures, of which a driver has the cryptography |
+// | `error` | why a sign-in gives no token |
+// | `authorizer` | the machine; its flow, the tokens in use, and what limits the number of sign-ins have files of their own |
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![warn(clippy::indexing_slicing)]

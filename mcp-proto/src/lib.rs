@@ -1,11 +1,10 @@
 //! The Model Context Protocol as state machines without I/O.
 //!
 //! This crate implements the whole protocol (framing, lifecycle, correlation of requests, sessions, resumption, the
-//! older HTTP transport) and performs no I/O. It opens no socket, starts no thread, reads no clock and needs no async
-//! runtime. A *driver* moves the bytes and passes in the time. The crates `mcp-blocking` (threads) and `mcp-tokio` are
-//! drivers for production. A small one has about a hundred lines on any runtime, together with its application: those
-//! in the folder `examples` of the crate `mcp-application` use the standard library alone, and `docs/drivers.md` of the
-//! repository counts their lines, and lists the driver's duties and what production needs besides.
+//! older HTTP transport). It opens no socket, starts no thread, reads no clock and needs no async runtime. A *driver*
+//! moves the bytes and passes in the time. The crates `mcp-blocking` (threads) and `mcp-tokio` are drivers for production.
+//! A small one has about a hundred lines on any runtime, as those in the folder `examples` of the crate `mcp-application`;
+//! `docs/drivers.md` of the repository lists the duties of a driver.
 //!
 //! # A machine and its driver
 //!
@@ -101,19 +100,6 @@
 //! | only split a byte stream into lines, or an HTTP body into events | [`line::Decoder`], [`sse::Decoder`] |
 //! | look up how the revisions differ | [`ProtocolVersion::rules`] |
 //!
-//! # Guarantees
-//!
-//! `SECURITY.md` of the repository states what holds whatever a peer sends and the application calls, and `docs/assurance.md` how that
-//! is tested. In this crate, these types have it:
-//!
-//! | guarantee | where |
-//! |---|---|
-//! | one outcome for each request, and the right one | one event with an [`Outcome`](client::Outcome); [`Failed`] if there is no answer |
-//! | payloads that are unchanged | [`Json`], which is text that was validated |
-//! | bounds | [`Limits`], whose documentation states the sums |
-//! | no panics | [`UsageError`], after which nothing has changed |
-//! | no secrets in texts | the `Display` forms of errors and faults, and all `Debug` forms; the message of an [`ErrorObject`] is an excerpt of the peer's, its data is payload |
-//!
 //! # Three kinds of errors
 //!
 //! [`UsageError`] is a mistake of the application. [`Fault`] is a mistake of the peer, which the machine handled and
@@ -128,11 +114,10 @@
 //! its server supports, unless `client::Config::versions` or `known_era` leaves only one era: without `2026-07-28`, it
 //! begins with `initialize`.
 //!
-//! # Ids
+//! # Further pages
 //!
-//! A last line `Rules: SH-C-01, HT6.` names the rules that an item implements: `SH-C-01` is a rule of the specification, `HT6` a
-//! row of the catalogue of bad input, and `RULES 8.2` a section. `docs/rules.md` of the repository explains each, and the names of the
-//! tests begin with them.
+//! [`documentation::guarantees`] states what holds whatever a peer sends and the application calls, and [`documentation::ids`]
+//! what a line such as `Rules: SH-C-01, HT6.` means.
 
 // How the source is laid out:
 //
@@ -154,6 +139,8 @@ pub mod auth;
 pub mod client;
 mod collections;
 mod conversation;
+#[cfg(doc)]
+pub mod documentation;
 mod error;
 mod json;
 mod jsonrpc;
