@@ -221,6 +221,26 @@ macro_rules! typed_calls {
             self.request_as::<::mcp_model::CallToolRequest>(&$crate::tool_call(name, arguments)?)$($await)*
         }
 
+        /// Calls a tool, and validates the arguments and the structured result by its schemas. The tool is an entry of the
+        /// server's list: compile it once for all calls
+        /// ([`CheckedTool::new`](mcp_application::validation::CheckedTool::new)).
+        ///
+        /// # Errors
+        ///
+        /// As for [`Client::call_tool`], [`Error::ArgumentsMismatch`](crate::Error::ArgumentsMismatch), after which nothing
+        /// was sent, and [`Error::ResultMismatch`](crate::Error::ResultMismatch).
+        #[cfg(feature = "validation")]
+        pub $($async)? fn call_checked_tool(
+            &self,
+            tool: &$crate::validation::CheckedTool,
+            arguments: impl ::serde::Serialize,
+        ) -> Result<::mcp_model::CallToolResult, $crate::Error> {
+            let params = tool.call(arguments)?;
+            let result = self.request_as::<::mcp_model::CallToolRequest>(&params)$($await)*?;
+            tool.check_result(&result).map_err($crate::Error::ResultMismatch)?;
+            Ok(result)
+        }
+
         /// Reads a resource.
         ///
         /// # Errors

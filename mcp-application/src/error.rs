@@ -7,6 +7,8 @@ use mcp_proto::{ErrorObject, Failed, Json, UsageError};
 use crate::InvalidService;
 #[cfg(feature = "skills")]
 use crate::skills::SkillMismatch;
+#[cfg(feature = "validation")]
+use crate::validation::SchemaMismatch;
 
 /// Why a client could not connect, or a call has no result.
 #[derive(Debug, thiserror::Error)]
@@ -31,6 +33,15 @@ pub enum Error {
     #[cfg(feature = "skills")]
     #[error("the file cannot be used: {0}; if the skill has changed, request its entry again")]
     Skill(#[from] SkillMismatch),
+    /// The arguments of a call of a [`CheckedTool`](crate::validation::CheckedTool) do not conform to its `inputSchema`. Nothing
+    /// was sent.
+    #[cfg(feature = "validation")]
+    #[error("the arguments do not conform to the tool's inputSchema: {0}")]
+    ArgumentsMismatch(SchemaMismatch),
+    /// The result of a call of a [`CheckedTool`](crate::validation::CheckedTool) does not conform to its `outputSchema`.
+    #[cfg(feature = "validation")]
+    #[error("the server's result does not conform to the tool's outputSchema: {0}")]
+    ResultMismatch(SchemaMismatch),
     /// The arguments of a call cannot be written as a JSON object. The text is that of the application's `Serialize`.
     #[error("the arguments cannot be written as a JSON object of the expected form: {0}")]
     Arguments(serde_json::Error),

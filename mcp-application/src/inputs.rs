@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-#[cfg(feature = "schema")]
+#[cfg(any(feature = "schema", feature = "validation"))]
 use mcp_model::ElicitAction;
 #[cfg(feature = "schema")]
 use mcp_model::ElicitRequestFormParams;
@@ -10,6 +10,8 @@ use mcp_model::{
     CreateMessageRequest, CreateMessageRequestParams, CreateMessageResult, ElicitRequest, ElicitRequestParams,
     ElicitResult, ListRootsRequest, ListRootsResult, Payload, RequestMethod, RequestParams,
 };
+#[cfg(feature = "validation")]
+use mcp_proto::code;
 use mcp_proto::server::InputRequired;
 use mcp_proto::{ErrorObject, Json, ProtocolVersion};
 #[cfg(feature = "schema")]
@@ -20,6 +22,8 @@ use serde::de::DeserializeOwned;
 use super::IncomingRequest;
 #[cfg(feature = "schema")]
 use crate::router::{HandlerError, arguments, form_of};
+#[cfg(feature = "validation")]
+use crate::validation::CompiledSchema;
 
 /// Input that a handler needs from the client, in both eras.
 ///
@@ -59,6 +63,8 @@ pub struct Inputs {
     version: ProtocolVersion,
     answers: BTreeMap<String, Json>,
     required: InputRequired,
+    #[cfg(feature = "validation")]
+    is_validated: bool,
 }
 
 impl Inputs {
@@ -90,7 +96,21 @@ impl Inputs {
             }
             answers.extend(responses.entries().filter_map(|(key, answer)| Some((key?, answer))));
         }
-        Ok(Self { version, answers, required: InputRequired::new() })
+        Ok(Self {
+            version,
+            answers,
+            required: InputRequired::new(),
+            #[cfg(feature = "validation")]
+            is_validated: false,
+        })
+    }
+
+    /// Validates what users enter into forms by the schemas of the forms: lengths, ranges, choices and formats.
+    #[cfg(feature = "validation")]
+    #[must_use]
+    pub const fn validated(mut self) -> Self {
+        self.is_validated = true;
+        self
     }
 
     /// The answer to a form, or to the request to visit a URL; `None` if the user must be asked first. The key is unique
@@ -106,7 +126,13 @@ impl Inputs {
         key: &str,
         params: impl Into<ElicitRequestParams>,
     ) -> Result<Option<ElicitResult>, ErrorObject> {
-        self.answer_to::<ElicitRequest>(key, &params.into())
+        let params = params.into();
+        let answer = self.answer_to::<ElicitRequest>(key, &params)?;
+        #[cfg(feature = "validation")]
+        if let (true, Some(answer)) = (self.is_validated, &answer) {
+            check_form(key, &params, answer)?;
+        }
+        Ok(answer)
     }
 
     /// What the user has entered into the form that [`form_of`](crate::router::form_of) makes of `T`; `None` if the
@@ -192,6 +218,19 @@ pub enum Elicited<T> {
     Cancelled,
 }
 
+/// Whether what was entered conforms to the form.
+#[cfg(feature = "validation")]
+fn check_form(key: &str, params: &ElicitRequestParams, answer: &ElicitResult) -> Result<(), ErrorObject> {
+    let (ElicitRequestParams::Form(form), ElicitAction::Accept) = (params, &answer.action) else { return Ok(()) };
+    let schema = CompiledSchema::of_form(&form.requested_schema).map_err(|error| {
+        ErrorObject::new(code::INTERNAL_ERROR, &format!("the form '{key}' is no JSON Schema: {error}"))
+    })?;
+    let entered = answer.content.clone().map_or(Json::empty_object(), Json::from);
+    let mismatch =
+        |mismatch| ErrorObject::invalid_params(&format!("the answer to '{key}' does not match its form: {mismatch}"));
+    schema.validate(&entered).map_err(mismatch)
+}
+
 #[cfg(test)]
 mod tests {
     use mcp_model::{ElicitAction, ElicitRequestFormParams, RequestedSchema};
@@ -239,5 +278,33 @@ mod tests {
             (error.code(), error.message().as_str()),
             (-32602, "invalid params: the answer to 'a': action: expected a string")
         );
+    }
+
+    #[cfg(feature = "validation")]
+    #[test]
+    fn what_is_entered_into_a_form_is_validated_if_that_is_wanted() {
+        use mcp_model::{NumberSchema, StringSchema};
+
+        let form = RequestedSchema::form()
+            .with_required("persons", NumberSchema::new(mcp_model::NumberKind::Integer).minimum(1).maximum(8))
+            .with("mail", StringSchema::new().format("email"));
+        let form = || ElicitRequestFormParams::new("?", form.clone());
+        let answered = |answer: &str| inputs(&format!(r#"{{"inputResponses":{{"a":{answer}}}}}"#)).unwrap();
+        for (answer, wrong) in [
+            (r#"{"action":"accept","content":{"persons":2,"mail":"ada@example.com"}}"#, None),
+            (r#"{"action":"decline"}"#, None),
+            (
+                r#"{"action":"accept","content":{"persons":9}}"#,
+                Some("'persons': value is greater than the maximum of 8"),
+            ),
+            (r#"{"action":"accept","content":{"persons":2,"mail":"x"}}"#, Some("'mail': value is not a \"email\"")),
+            (r#"{"action":"accept"}"#, Some("\"persons\" is a required property")),
+        ] {
+            assert!(answered(answer).elicit("a", form()).is_ok(), "{answer}");
+            let validated = answered(answer).validated().elicit("a", form());
+            let expected =
+                wrong.map(|wrong| format!("invalid params: the answer to 'a' does not match its form: {wrong}"));
+            assert_eq!(validated.err().map(|error| error.message()), expected, "{answer}");
+        }
     }
 }

@@ -34,6 +34,15 @@ pub enum InvalidService {
         /// The name of the tool.
         tool: Box<str>,
     },
+    /// A schema of a tool cannot be compiled.
+    #[cfg(feature = "validation")]
+    #[error("a schema of the tool '{tool}' cannot be used for validation: {reason}")]
+    InvalidToolSchema {
+        /// The name of the tool.
+        tool: Box<str>,
+        /// What is wrong with it.
+        reason: crate::validation::InvalidSchema,
+    },
     /// The schema of the arguments of a tool has an `x-mcp-header` for which clients would ignore the tool.
     ///
     /// Rules: MD-P-05.

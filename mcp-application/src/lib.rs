@@ -6,6 +6,7 @@
 //! |---|---|
 //! | [`router`] | from a request to the function that is registered for it, and from what that returns to an answer; schemas of types |
 //! | `skills` (feature `skills`) | from files of an application to the entry of a skill, and files of a server that are compared with theirs |
+//! | `validation` (feature `validation`) | arguments, results and answers to forms, compared with their JSON Schemas |
 //! | this one | everything else, below |
 //!
 //! What the application of any driver uses:
@@ -67,6 +68,8 @@ mod task_call;
 mod task_caller;
 mod task_input;
 mod task_runs;
+#[cfg(feature = "validation")]
+pub mod validation;
 
 pub use accept::may_accept_later;
 pub use authenticated::Authenticated;

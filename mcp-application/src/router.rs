@@ -83,6 +83,8 @@ pub use structured_answer::Structured;
 use crate::InvalidService;
 #[cfg(feature = "skills")]
 use crate::skills::{InvalidSkill, SkillDirectory};
+#[cfg(feature = "validation")]
+use crate::validation::CheckedTool;
 
 /// The tools, prompts, resources and completions of a server, each with a handler.
 ///
@@ -96,6 +98,9 @@ use crate::skills::{InvalidSkill, SkillDirectory};
 #[derive(Debug, Clone)]
 pub struct Router<H> {
     tools: Entries<H>,
+    /// The schemas by which calls of tools are validated; `None` if they are not.
+    #[cfg(feature = "validation")]
+    schemas: Option<BTreeMap<Box<str>, CheckedTool>>,
     prompts: Entries<H>,
     /// The `SKILL.md` of a skill has no handler.
     resources: Entries<Option<Readable<H>>>,
@@ -144,6 +149,8 @@ impl<H> Default for Router<H> {
     fn default() -> Self {
         Self {
             tools: Entries::default(),
+            #[cfg(feature = "validation")]
+            schemas: None,
             prompts: Entries::default(),
             resources: Entries::default(),
             #[cfg(feature = "skills")]
@@ -209,12 +216,39 @@ impl<H: Clone> Router<H> {
             self.mistaken(InvalidService::HeaderAnnotation { tool: tool.name.as_str().into(), reason });
         }
         if !self.tools.add(&tool.name, tool.to_json(), handler) {
-            self.mistaken_duplicate("tools", &tool.name);
+            return self.mistaken_duplicate("tools", &tool.name);
+        }
+        #[cfg(feature = "validation")]
+        self.compile_schemas(tool);
+    }
+
+    /// Validates the arguments and the structured results of all tools by their schemas, also of those that are added
+    /// later.
+    #[cfg(feature = "validation")]
+    pub fn validate(&mut self) {
+        self.schemas.get_or_insert_default();
+        for tool in self.tools.listed().filter_map(|tool| Tool::from_json(tool).ok()).collect::<Vec<_>>() {
+            self.compile_schemas(&tool);
+        }
+    }
+
+    #[cfg(feature = "validation")]
+    fn compile_schemas(&mut self, tool: &Tool) {
+        let Some(schemas) = &mut self.schemas else { return };
+        match CheckedTool::new(tool) {
+            Ok(checked) => {
+                schemas.insert(tool.name.as_str().into(), checked);
+            }
+            Err(reason) => self.mistaken(InvalidService::InvalidToolSchema { tool: tool.name.as_str().into(), reason }),
         }
     }
 
     /// Removes a tool. Returns whether there was one of this name.
     pub fn remove_tool(&mut self, name: &str) -> bool {
+        #[cfg(feature = "validation")]
+        if let Some(schemas) = &mut self.schemas {
+            schemas.remove(name);
+        }
         self.tools.remove(name)
     }
 
@@ -333,7 +367,7 @@ impl<H: Clone> Router<H> {
     /// # Errors
     ///
     /// The first mistake: two entries have the same name, the schema of a tool's arguments is not that of an object or
-    /// has an invalid `x-mcp-header`, a URI template has expressions that cannot be matched, or a skill cannot be
+    /// has an invalid `x-mcp-header`, a schema cannot be compiled (feature `validation`), a URI template has expressions that cannot be matched, or a skill cannot be
     /// served.
     ///
     /// Rules: MD-P-05.
@@ -437,7 +471,12 @@ impl<H: Clone> Router<H> {
             .get(&params.name)
             .ok_or_else(|| ErrorObject::invalid_params("unknown tool: 'tools/list' returns the names of all tools"))?;
         let arguments = params.arguments.map_or(Json::empty_object(), Json::from);
-        Ok(Routed::Handled { handler: handler.clone(), call: RoutedCall::tool(params.name, arguments, version) })
+        #[cfg(feature = "validation")]
+        let schemas = self.schemas.as_ref().and_then(|schemas| schemas.get(params.name.as_str())).cloned();
+        let call = RoutedCall::tool(params.name, arguments, version);
+        #[cfg(feature = "validation")]
+        let call = call.checked_by(schemas);
+        Ok(Routed::Handled { handler: handler.clone(), call })
     }
 
     fn get_prompt(&self, params: Option<&Json>, version: ProtocolVersion) -> Result<Routed<H>, ErrorObject> {
@@ -594,6 +633,75 @@ mod tests {
                 _ => assert_eq!(expected, None, "{uri}"),
             }
         }
+    }
+
+    #[cfg(feature = "validation")]
+    fn schema(text: &str) -> JsonObject {
+        JsonObject::try_from(Json::parse(text.to_owned()).unwrap()).unwrap()
+    }
+
+    /// What a client receives for a call with these arguments of a tool whose function returns `result`.
+    #[cfg(feature = "validation")]
+    fn called(router: &Router<()>, arguments: &str, result: mcp_model::CallToolResult) -> Result<String, String> {
+        let params = Json::parse(format!(r#"{{"name":"t","arguments":{arguments}}}"#)).unwrap();
+        let Routed::Handled { call, .. } = router.route(&Method::TOOLS_CALL, Some(&params), ProtocolVersion::LATEST)
+        else {
+            panic!("it is not handled");
+        };
+        let outcome = call.arguments::<JsonObject>().map(|_| result);
+        call.answer::<CallToolRequest, _>(outcome).map(|result| result.to_string()).map_err(|error| error.message())
+    }
+
+    #[cfg(feature = "validation")]
+    #[test]
+    fn arguments_and_results_are_validated_by_the_schemas_of_tools_added_before_and_after() {
+        let tool = Tool::new("t", schema(r#"{"type":"object","properties":{"n":{"maximum":9}}}"#))
+            .output_schema(schema(r#"{"type":"object","properties":{"m":{"type":"string"}},"required":["m"]}"#));
+        let conforming = || mcp_model::CallToolResult::structured(schema(r#"{"m":"x"}"#));
+        let unchecked = {
+            let mut router = Router::new();
+            router.add_tool(&tool, ());
+            router
+        };
+        assert!(called(&unchecked, r#"{"n":10}"#, conforming()).unwrap().contains(r#""m":"x""#));
+        let mut before = unchecked;
+        before.validate();
+        let mut after = Router::new();
+        after.validate();
+        after.add_tool(&tool, ());
+        for router in [before, after] {
+            assert!(called(&router, r#"{"n":9}"#, conforming()).unwrap().contains(r#""m":"x""#));
+            let refused = called(&router, r#"{"n":10}"#, conforming()).unwrap();
+            assert!(
+                refused.contains(r#""isError":true"#)
+                    && refused.contains("'n': value is greater than the maximum of 9")
+            );
+            for (result, expected) in [
+                (mcp_model::CallToolResult::structured(schema(r#"{"m":1}"#)), "'m': value is not of type"),
+                (mcp_model::CallToolResult::text("x"), "there is no structured content"),
+            ] {
+                let error = called(&router, "{}", result).unwrap_err();
+                assert!(error.starts_with("the result of the tool does not conform to its outputSchema: "), "{error}");
+                assert!(error.contains(expected), "{error}");
+            }
+            // A failure of the tool has no structured content.
+            assert!(called(&router, "{}", mcp_model::CallToolResult::error("no")).is_ok());
+            let mut without = router.clone();
+            without.remove_tool("t");
+            without.add_tool(&Tool::without_arguments("t"), ());
+            assert!(called(&without, "{}", mcp_model::CallToolResult::text("x")).is_ok());
+        }
+    }
+
+    #[cfg(feature = "validation")]
+    #[test]
+    fn a_schema_that_cannot_be_compiled_is_a_mistake_once_calls_are_validated() {
+        let mut router = Router::new();
+        router.add_tool(&Tool::new("t", schema(r#"{"type":"object","properties":{"n":{"pattern":"(?=a)"}}}"#)), ());
+        assert!(router.capabilities(false).is_ok());
+        router.validate();
+        let mistake = router.capabilities(false).unwrap_err().to_string();
+        assert!(mistake.starts_with("a schema of the tool 't' cannot be used for validation: "), "{mistake}");
     }
 
     #[test]

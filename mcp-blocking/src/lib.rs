@@ -107,6 +107,7 @@
 //! |---|---|---|
 //! | `schema` (on by default) | schemas of the types of a [`Router`]'s functions, by the crate `schemars` | 73 |
 //! | `skills` | skills of a [`Router`], and of servers | 67 |
+//! | `validation` | validation of calls and forms by JSON Schema, by the crate `jsonschema` | 113 |
 //!
 //! The crates are counted on Linux by `cargo tree -p mcp-blocking -e normal --prefix none --no-dedupe --no-default-features
 //! --features FEATURES | sort -u | wc -l` in the repository.

@@ -7,7 +7,8 @@ use mcp_proto::Json;
 use super::define::{object, string_enum, union};
 use super::error::{ModelError, Problem};
 use super::object::{Reader, Value, Writer, has, optional_tag};
-use super::value::Number;
+use super::value::{JsonObject, Number};
+use crate::Payload as _;
 
 object! {
     /// A form: its fields in order.
@@ -37,6 +38,27 @@ impl RequestedSchema {
     pub fn with(mut self, name: &str, field: impl Into<PrimitiveSchemaDefinition>) -> Self {
         self.properties.0.push((name.to_owned(), field.into()));
         self
+    }
+
+    /// The default values of its fields, with which a client fills the form before its user does (SEP-1034).
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use mcp_model::{BooleanSchema, ElicitResult, NumberKind, NumberSchema, RequestedSchema, StringSchema};
+    ///
+    /// let form = RequestedSchema::form()
+    ///     .with("name", StringSchema::new())
+    ///     .with("persons", NumberSchema::new(NumberKind::Integer).default(2))
+    ///     .with("vegetarian", BooleanSchema::new().default(false));
+    /// assert_eq!(form.defaults().to_string(), r#"{"persons":2,"vegetarian":false}"#);
+    /// let entered = ElicitResult::accept(form.defaults().with("persons", 3));
+    /// ```
+    #[must_use]
+    pub fn defaults(&self) -> JsonObject {
+        let fields = self.properties.0.iter();
+        let defaults = fields.filter_map(|(name, field)| Some((name, field.to_json().first_member("default")?)));
+        defaults.fold(JsonObject::new(), |object, (name, default)| object.with(name, default))
     }
 
     /// Adds a required field.

@@ -111,6 +111,7 @@
 //! | `http-client` | clients over HTTP, on [`reqwest`] with rustls and aws-lc, and signing in | 120 |
 //! | `schema` (on by default) | schemas of the types of a [`Router`]'s functions, by the crate `schemars` | 59 |
 //! | `skills` | skills of a [`Router`], and of servers | 53 |
+//! | `validation` | validation of calls and forms by JSON Schema, by the crate `jsonschema` | 99 |
 //! | `opentelemetry` | [metrics and traces](documentation::logging) | 58 |
 //! | `redis` | sessions in Redis or Valkey (`store::Redis`), with `http-server` | 106 |
 //!

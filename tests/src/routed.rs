@@ -2,8 +2,8 @@
 
 use mcp_application::router::{CompletionInput, HandlerError, Structured};
 use mcp_application::skills::SkillDirectory;
-use mcp_application::{Elicited, IncomingRequest, Inputs};
-use mcp_model::{Prompt, Resource, ResourceTemplate, Tool};
+use mcp_application::{Elicited, Error, IncomingRequest, Inputs};
+use mcp_model::{CallToolResult, JsonObject, Prompt, Resource, ResourceTemplate, Tool};
 use mcp_proto::{ErrorObject, Json, Method, ProtocolVersion};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -289,4 +289,57 @@ pub fn check(request: &str, answer: Result<Json, ErrorObject>, expected: &str) {
         }
         Err(error) => assert_eq!(format!("{} {}", error.code(), error.message()), expected, "{request}"),
     }
+}
+
+/// A tool whose schemas state more than types: a text of at most five characters, of which it returns the number.
+pub fn measured_tool() -> Tool {
+    let schema = |text: &'static str| JsonObject::try_from(Json::parse(text).unwrap()).unwrap();
+    Tool::new("measure", schema(r#"{"type":"object","properties":{"text":{"maxLength":5}},"required":["text"]}"#))
+        .output_schema(schema(r#"{"type":"object","properties":{"length":{"minimum":1}},"required":["length"]}"#))
+}
+
+/// The arguments of [`measured_tool`].
+#[derive(Debug, serde::Deserialize)]
+pub struct Measured {
+    text: String,
+}
+
+/// The function of [`measured_tool`], which does not conform to its schema for the empty text.
+pub fn measure(measured: &Measured) -> JsonObject {
+    JsonObject::new().with("length", measured.text.len())
+}
+
+/// The arguments with which [`measured_tool`] is called by a client that does not validate and by one that does, and what
+/// the two receive: from a server that validates, and from one that does not.
+pub const MEASUREMENTS: [(&str, [&str; 2], [&str; 2]); 3] = [
+    ("seven", ["{\"length\":5}"; 2], ["{\"length\":5}"; 2]),
+    (
+        "eleven",
+        [
+            "invalid arguments: 'text': value is longer than 5 characters",
+            "the arguments do not conform to the tool's inputSchema: 'text': value is longer than 5 characters",
+        ],
+        [
+            "{\"length\":6}",
+            "the arguments do not conform to the tool's inputSchema: 'text': value is longer than 5 characters",
+        ],
+    ),
+    (
+        "",
+        [
+            "the server answered with error -32603: the result of the tool does not conform to its outputSchema: 'length': value is \
+             less than the minimum of 1",
+            "the server answered with error -32603: the result of the tool does not conform to its outputSchema: 'length': value is \
+             less than the minimum of 1",
+        ],
+        [
+            "{\"length\":0}",
+            "the server's result does not conform to the tool's outputSchema: 'length': value is less than the minimum of 1",
+        ],
+    ),
+];
+
+/// What the application receives.
+pub fn shown(outcome: Result<CallToolResult, Error>) -> String {
+    outcome.map_or_else(|error| error.to_string(), |result| result.all_text())
 }

@@ -152,6 +152,23 @@ macro_rules! driver_router {
                 self
             }
 
+            /// Validates the arguments and the structured results of all tools by their schemas. The model receives what is
+            /// wrong with the arguments; a result that does not conform is an internal error, because the server has
+            /// announced otherwise. Without this, the types of the functions decide, which do not know lengths, patterns and
+            /// ranges.
+            ///
+            /// # Example
+            ///
+            /// ```
+            #[doc = concat!("let router = ", $driver, "::Router::new().validate();")]
+            /// ```
+            #[cfg(feature = "validation")]
+            #[must_use]
+            pub fn validate(mut self) -> Self {
+                self.0.routes.validate();
+                self
+            }
+
             /// Sets the largest number of entries on a page of a list. By default, a list has one page, because some
             /// clients read only the first.
             #[must_use]

@@ -56,6 +56,12 @@ impl<E> Entries<E> {
         self.by_number.get(self.numbers.get(name)?).map(|entry| &entry.handler)
     }
 
+    /// The entries as they are listed, in their order.
+    #[cfg(feature = "validation")]
+    pub(super) fn listed(&self) -> impl Iterator<Item = &Json> {
+        self.by_number.values().map(|entry| &entry.listed)
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = &E> {
         self.by_number.values().map(|entry| &entry.handler)
     }

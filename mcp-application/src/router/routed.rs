@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use mcp_model::CallToolResult;
+#[cfg(feature = "validation")]
+use mcp_model::Payload as _;
 use mcp_proto::server::{HandlerError, HandlerFailure};
 use mcp_proto::spec::structured;
 use mcp_proto::{ErrorObject, Json, Method, ProtocolVersion, code};
@@ -12,6 +14,8 @@ use serde::de::DeserializeOwned;
 
 use super::answer::IntoAnswer;
 use super::arguments;
+#[cfg(feature = "validation")]
+use crate::validation::CheckedTool;
 
 /// What a client wants to have completed.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -32,6 +36,9 @@ pub struct RoutedCall {
     version: ProtocolVersion,
     /// Receives an error instead of the client, with the method of the request and the tool or the prompt.
     log_error: Option<fn(&str, &str)>,
+    /// The schemas of the tool.
+    #[cfg(feature = "validation")]
+    schemas: Option<CheckedTool>,
 }
 
 /// The text that replaces that of an error.
@@ -53,7 +60,14 @@ impl fmt::Debug for RoutedCall {
 
 impl RoutedCall {
     pub(super) const fn new(arguments: Json, version: ProtocolVersion) -> Self {
-        Self { arguments, target: Target::Other, version, log_error: None }
+        Self {
+            arguments,
+            target: Target::Other,
+            version,
+            log_error: None,
+            #[cfg(feature = "validation")]
+            schemas: None,
+        }
     }
 
     pub(super) fn tool(name: String, arguments: Json, version: ProtocolVersion) -> Self {
@@ -79,6 +93,13 @@ impl RoutedCall {
         self
     }
 
+    /// Validates the arguments and the result by these schemas.
+    #[cfg(feature = "validation")]
+    pub(super) fn checked_by(mut self, schemas: Option<CheckedTool>) -> Self {
+        self.schemas = schemas;
+        self
+    }
+
     pub(super) fn resource_not_found(&self) -> ErrorObject {
         ErrorObject::resource_not_found(self.uri(), self.version)
     }
@@ -96,6 +117,8 @@ impl RoutedCall {
         match self.target {
             // The language model reads the text, and can correct its call.
             Target::Tool { .. } => {
+                #[cfg(feature = "validation")]
+                self.check_arguments()?;
                 arguments::read(arguments).map_err(|reason| HandlerError::new(format!("invalid arguments: {reason}")))
             }
             Target::Prompt { .. } => arguments::read_texts(arguments)
@@ -132,10 +155,15 @@ impl RoutedCall {
     /// The error that is sent to the client.
     pub fn answer<R, O: IntoAnswer<R>>(&self, outcome: Result<O, HandlerError>) -> Result<Json, ErrorObject> {
         match outcome.map_err(HandlerError::into_failure) {
-            Ok(output) => output.into_answer(self).map(|result| match self.target {
-                Target::Tool { .. } => structured::result_for(self.version, &Method::TOOLS_CALL, result),
-                Target::Prompt { .. } | Target::Resource { .. } | Target::Other => result,
-            }),
+            Ok(output) => {
+                let result = output.into_answer(self)?;
+                #[cfg(feature = "validation")]
+                self.check_result(&result)?;
+                Ok(match self.target {
+                    Target::Tool { .. } => structured::result_for(self.version, &Method::TOOLS_CALL, result),
+                    Target::Prompt { .. } | Target::Resource { .. } | Target::Other => result,
+                })
+            }
             Err(HandlerFailure::Failed(text)) => self.failed(&text),
             Err(HandlerFailure::Error(text)) => match self.log_error {
                 Some(log_error) => {
@@ -147,6 +175,25 @@ impl RoutedCall {
             Err(HandlerFailure::InputRequired(required)) => Ok(required.into()),
             Err(HandlerFailure::Protocol(error)) => Err(error),
         }
+    }
+
+    #[cfg(feature = "validation")]
+    fn check_arguments(&self) -> Result<(), HandlerError> {
+        let Some(schemas) = &self.schemas else { return Ok(()) };
+        let checked = schemas.check_arguments(&self.arguments);
+        checked.map_err(|mismatch| HandlerError::new(format!("invalid arguments: {mismatch}")))
+    }
+
+    /// A mistake of the function, which its client cannot mend.
+    #[cfg(feature = "validation")]
+    fn check_result(&self, result: &Json) -> Result<(), ErrorObject> {
+        let Some(schemas) = &self.schemas else { return Ok(()) };
+        let malformed = |error: &dyn fmt::Display| {
+            let text = format!("the result of the tool does not conform to its outputSchema: {error}");
+            ErrorObject::new(code::INTERNAL_ERROR, &text)
+        };
+        let result = CallToolResult::from_json(result).map_err(|error| malformed(&error))?;
+        schemas.check_result(&result).map_err(|mismatch| malformed(&mismatch))
     }
 
     fn failed(&self, text: &str) -> Result<Json, ErrorObject> {

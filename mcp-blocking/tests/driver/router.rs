@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use mcp_application::InvalidService;
 use mcp_application::router::{HandlerError, NoArguments};
 use mcp_application::skills::SkillMismatch;
+use mcp_application::validation::CheckedTool;
 use mcp_blocking::{
     Change, Client, Error, Handler, Incoming, Router, Server, ServerPublisher, Service, SharedRouter, TaskContext,
 };
@@ -452,6 +453,27 @@ fn a_client_that_is_closed_does_not_wait_for_its_task() {
     let outcome = waiting.join().unwrap();
     assert!(matches!(outcome, Err(Error::Usage(UsageError::Closed))), "{outcome:?}");
     assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
+}
+
+#[test]
+fn a_server_and_a_client_validate_by_the_schemas_of_a_tool() {
+    let router = || {
+        Router::new()
+            .tool_with_schema(&routed::measured_tool(), |measured: routed::Measured, _| Ok(routed::measure(&measured)))
+    };
+    for (router, is_validated) in [(router().validate(), true), (router(), false)] {
+        let server = Server::new(Config::new("s", "1"), router);
+        let client = Client::builder().in_memory(&server).connect().unwrap();
+        let tools = client.list_tools(None).unwrap().tools;
+        let checked = CheckedTool::new(&tools[0]).unwrap();
+        for (text, validated, other) in routed::MEASUREMENTS {
+            let arguments = JsonObject::new().with("text", text);
+            let called = client.call_tool("measure", &arguments);
+            let found = [routed::shown(called), routed::shown(client.call_checked_tool(&checked, &arguments))];
+            assert_eq!(found, if is_validated { validated } else { other }, "{text} {is_validated}");
+        }
+        client.close();
+    }
 }
 
 fn with(mut limits: TaskLimits, change: impl FnOnce(&mut TaskLimits)) -> TaskLimits {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use mcp_application::InvalidService;
 use mcp_application::router::{HandlerError, NoArguments};
 use mcp_application::skills::SkillMismatch;
+use mcp_application::validation::CheckedTool;
 use mcp_model::{ElicitResult, JsonObject, ListToolsRequest, PaginatedRequestParams, TaskStatus, Tool};
 use mcp_proto::client::CloseReason;
 use mcp_proto::server::Config;
@@ -529,4 +530,25 @@ async fn a_client_asks_for_the_status_of_its_task_cancels_it_and_refuses_input()
     let mut call = client.call_tool_as_task("wait", ()).await.unwrap();
     let (outcome, ()) = tokio::join!(call.wait(), client.close());
     assert!(matches!(outcome, Err(Error::Usage(UsageError::Closed))), "{outcome:?}");
+}
+#[tokio::test]
+async fn a_server_and_a_client_validate_by_the_schemas_of_a_tool() {
+    let router = || {
+        Router::new().tool_with_schema(&routed::measured_tool(), |measured: routed::Measured, _| async move {
+            Ok(routed::measure(&measured))
+        })
+    };
+    for (router, is_validated) in [(router().validate(), true), (router(), false)] {
+        let server = Server::new(Config::new("s", "1"), router);
+        let client = Client::builder().in_memory(&server).connect().await.unwrap();
+        let tools = client.list_tools(None).await.unwrap().tools;
+        let checked = CheckedTool::new(&tools[0]).unwrap();
+        for (text, validated, other) in routed::MEASUREMENTS {
+            let arguments = JsonObject::new().with("text", text);
+            let called = client.call_tool("measure", &arguments).await;
+            let found = [routed::shown(called), routed::shown(client.call_checked_tool(&checked, &arguments).await)];
+            assert_eq!(found, if is_validated { validated } else { other }, "{text} {is_validated}");
+        }
+        client.close().await;
+    }
 }
