@@ -145,7 +145,7 @@ pub fn read(name: &str, text: &str) -> Result<Page, String> {
         let follows = mem::take(&mut follows_program);
         match language {
             "" | "rust" | "no_run" | "rust,no_run" => {
-                let dependencies: Vec<Dependency> = stated.iter().flat_map(|(_, added)| added).cloned().collect();
+                let dependencies = joined(stated.iter().flat_map(|(_, added)| added));
                 if dependencies.is_empty() {
                     return Err(format!("{place}: no `cargo add` above this program, under this heading"));
                 }
@@ -176,6 +176,18 @@ pub fn read(name: &str, text: &str) -> Result<Page, String> {
     }
     check_pairs(&page.programs)?;
     Ok(page)
+}
+
+/// What `cargo add` makes of these lines: a crate that is added again has the features of both.
+fn joined<'a>(added: impl Iterator<Item = &'a Dependency>) -> Vec<Dependency> {
+    let mut all: Vec<Dependency> = Vec::new();
+    for one in added {
+        match all.iter_mut().find(|earlier| earlier.name == one.name) {
+            Some(earlier) => earlier.features.extend_from_slice(&one.features),
+            None => all.push(one.clone()),
+        }
+    }
+    all
 }
 
 /// Each client has a server above it, and each server a client that is run.
@@ -243,7 +255,7 @@ mod tests {
     #[test]
     fn a_section_adds_to_the_dependencies_of_the_sections_that_it_is_part_of() {
         let text = |added: &str| format!("{added}```rust\nfn main() {{}}\n```\n");
-        let other = text("```sh\ncargo add axum\n```\n");
+        let other = text("```sh\ncargo add axum\ncargo add serde --features derive\n```\n");
         let page = read("page", &format!("# A\n{}## B\n{other}## C\n{}", text(ADDED), text(""))).unwrap();
         let names: Vec<Vec<_>> = page
             .programs
@@ -252,6 +264,7 @@ mod tests {
             .collect();
         let above = ["mcp-proto", "serde", "tokio"];
         assert_eq!(names, [above.to_vec(), [&above[..], &["axum"]].concat(), above.to_vec()]);
+        assert_eq!(page.programs[1].dependencies[1].features, ["derive"]);
     }
 
     #[test]
