@@ -19,6 +19,13 @@ macro_rules! client_builder_methods {
             self
         }
 
+        /// Declares that this client shows the pages of MCP Apps, besides what [`Builder::capabilities`] has declared
+        /// before: see [`Client::read_app`].
+        pub fn show_apps(mut self) -> Self {
+            self.config.capabilities = $crate::with_apps(&self.config.capabilities);
+            self
+        }
+
         /// Sets the handler of the server's notifications and requests. Default: they are ignored and refused.
         pub fn handler(mut self, handler: impl Handler) -> Self {
             self.handler = ::std::sync::Arc::new(handler);
@@ -249,6 +256,18 @@ macro_rules! typed_calls {
         pub $($async)? fn read_resource(&self, uri: &str) -> Result<::mcp_model::ReadResourceResult, $crate::Error> {
             let params = ::mcp_model::ReadResourceRequestParams::new(uri);
             self.request_as::<::mcp_model::ReadResourceRequest>(&params)$($await)*
+        }
+
+        /// Reads the page of an MCP App, whose URI a tool has ([`Tool::read_ui`](mcp_model::Tool::read_ui)). It is the
+        /// server's: a host shows it in a sandboxed frame, with the policy that
+        /// [`AppUi::content_security_policy`](mcp_model::AppUi::content_security_policy) makes of what it declares, and
+        /// lets it call the tools of this server that are meant for it ([`Tool::is_for_app`](mcp_model::Tool::is_for_app)).
+        ///
+        /// # Errors
+        ///
+        /// As for [`Client::request_as`], and [`Error::NotAnApp`](crate::Error::NotAnApp).
+        pub $($async)? fn read_app(&self, uri: &str) -> Result<::mcp_model::ReceivedApp, $crate::Error> {
+            self.read_resource(uri)$($await)*?.into_app().ok_or($crate::Error::NotAnApp)
         }
 
         /// Lists the direct children of a directory of resources, of the page at `cursor`; `None` is the first page.

@@ -42,6 +42,9 @@ pub enum Error {
     #[cfg(feature = "validation")]
     #[error("the server's result does not conform to the tool's outputSchema: {0}")]
     ResultMismatch(SchemaMismatch),
+    /// The resource that was read is not the page of an app.
+    #[error("the server's resource is no app: it has no HTML of the type {}", mcp_model::APP_MIME_TYPE)]
+    NotAnApp,
     /// The arguments of a call cannot be written as a JSON object. The text is that of the application's `Serialize`.
     #[error("the arguments cannot be written as a JSON object of the expected form: {0}")]
     Arguments(serde_json::Error),

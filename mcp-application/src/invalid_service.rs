@@ -53,6 +53,12 @@ pub enum InvalidService {
         /// What is invalid.
         reason: InvalidAnnotation,
     },
+    /// A resource cannot be the page of an app.
+    #[error("the resource '{uri}' is no app: its URI must begin with ui://, and `Resource::app` sets its media type")]
+    App {
+        /// The URI of the resource.
+        uri: Box<str>,
+    },
     /// A URI template has expressions that cannot be matched.
     #[error(
         "the URI template '{template}' cannot be used: it must be one of RFC 6570, each variable once, with text \

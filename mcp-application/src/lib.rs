@@ -30,6 +30,7 @@
 #![warn(clippy::indexing_slicing)]
 
 mod accept;
+mod apps;
 mod authenticated;
 mod call_params;
 mod change;
@@ -72,6 +73,7 @@ mod task_runs;
 pub mod validation;
 
 pub use accept::may_accept_later;
+pub use apps::with_apps;
 pub use authenticated::Authenticated;
 pub use call_params::{completion, directory, page, prompt, tool_call};
 pub use change::Change;

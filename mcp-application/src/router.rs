@@ -58,9 +58,9 @@ use std::collections::BTreeMap;
 
 use entries::Entries;
 use mcp_model::{
-    CallToolRequest, CompleteRequest, CompleteResult, Completion, CompletionReference, GetPromptRequest, JsonObject,
-    ListPromptsRequest, ListResourceTemplatesRequest, ListResourcesRequest, ListToolsRequest, Payload, Prompt,
-    PromptsCapability, ReadResourceRequest, RequestMethod, Resource, ResourceTemplate, ResourcesCapability,
+    APP_MIME_TYPE, CallToolRequest, CompleteRequest, CompleteResult, Completion, CompletionReference, GetPromptRequest,
+    JsonObject, ListPromptsRequest, ListResourceTemplatesRequest, ListResourcesRequest, ListToolsRequest, Payload,
+    Prompt, PromptsCapability, ReadResourceRequest, RequestMethod, Resource, ResourceTemplate, ResourcesCapability,
     ServerCapabilities, Tool, ToolsCapability, UriTemplate,
 };
 use mcp_proto::spec::param_headers::Annotations;
@@ -284,6 +284,14 @@ impl<H: Clone> Router<H> {
         let is_of_skill = false;
         if is_of_skill || !self.resources.add(&resource.uri, resource.to_json(), Some(readable)) {
             self.mistaken_duplicate("resources", &resource.uri);
+        }
+    }
+
+    /// Notes a mistake in the entry of an app: its URI does not begin with `ui://`, or its media type is not
+    /// [`APP_MIME_TYPE`], so that clients would not show it.
+    pub fn check_app(&mut self, resource: &Resource) {
+        if !resource.uri.starts_with("ui://") || resource.mime_type.as_deref() != Some(APP_MIME_TYPE) {
+            self.mistaken(InvalidService::App { uri: resource.uri.as_str().into() });
         }
     }
 

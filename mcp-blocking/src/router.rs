@@ -98,7 +98,7 @@ impl Handler {
     }
 }
 
-mcp_application::driver_router! { driver: "mcp_blocking", log_error: |request, text| log::error!("the function for {request} has failed: {text}") }
+mcp_application::driver_router! { driver: "mcp_blocking", log_error: |request, text| log::error!("the function for {request} has failed: {text}"), constant: |contents| move |_| Ok(contents.clone()) }
 
 impl Router {
     mcp_application::router_functions! {

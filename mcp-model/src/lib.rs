@@ -71,6 +71,7 @@
 
 #![warn(clippy::indexing_slicing)]
 
+mod apps;
 mod common;
 mod completion;
 mod content;
@@ -99,6 +100,7 @@ mod value;
 
 use mcp_proto::Json;
 
+pub use apps::{APP_MIME_TYPE, AppCsp, AppPermissions, AppUi, ReceivedApp, ToolUi, ToolVisibility};
 pub use common::{
     Annotations, CacheScope, CancelledNotificationParams, EmptyResult, Icon, IconTheme, NotificationParams,
     PaginatedRequestParams, ProgressNotificationParams, RequestParams, Role,

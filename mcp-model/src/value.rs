@@ -290,7 +290,7 @@ impl Meta {
         self.entry(meta::LOG_LEVEL)
     }
 
-    fn entry<V: Value>(&self, key: &str) -> Option<V> {
+    pub(super) fn entry<V: Value>(&self, key: &str) -> Option<V> {
         V::read(self.get(key)?).ok()
     }
 

@@ -110,7 +110,7 @@ impl Handler {
     }
 }
 
-mcp_application::driver_router! { driver: "mcp_tokio", log_error: |request, text| tracing::error!(request, error = text, "a function has failed") }
+mcp_application::driver_router! { driver: "mcp_tokio", log_error: |request, text| tracing::error!(request, error = text, "a function has failed"), constant: |contents| move |_| std::future::ready(Ok(contents.clone())) }
 
 impl Router {
     mcp_application::router_functions! {

@@ -3,7 +3,7 @@
 use mcp_application::router::{CompletionInput, HandlerError, Structured};
 use mcp_application::skills::SkillDirectory;
 use mcp_application::{Elicited, Error, IncomingRequest, Inputs};
-use mcp_model::{CallToolResult, JsonObject, Prompt, Resource, ResourceTemplate, Tool};
+use mcp_model::{AppCsp, AppUi, CallToolResult, JsonObject, Prompt, Resource, ResourceTemplate, Tool, ToolUi};
 use mcp_proto::{ErrorObject, Json, Method, ProtocolVersion};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -342,4 +342,27 @@ pub const MEASUREMENTS: [(&str, [&str; 2], [&str; 2]); 3] = [
 /// What the application receives.
 pub fn shown(outcome: Result<CallToolResult, Error>) -> String {
     outcome.map_or_else(|error| error.to_string(), |result| result.all_text())
+}
+
+/// The page of an app.
+pub const APP_HTML: &str = "<!doctype html><title>Clock</title>";
+
+/// The entry of an app.
+pub fn app() -> Resource {
+    Resource::app("ui://clock/view", "clock")
+}
+
+/// What the app needs.
+pub fn app_ui() -> AppUi {
+    AppUi::new().csp(AppCsp::new().connect_domains(["https://time.example.com".to_owned()])).prefers_border(true)
+}
+
+/// Links a tool to the app.
+pub fn linked_to_app(tool: Tool) -> Tool {
+    tool.description("Shows the time.").ui(ToolUi::app("ui://clock/view"))
+}
+
+/// The function of that tool.
+pub fn show_time(incoming: &IncomingRequest) -> String {
+    format!("12:00, shown: {}", incoming.client_capabilities().shows_apps())
 }

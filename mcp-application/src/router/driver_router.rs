@@ -70,12 +70,43 @@ impl<H, T, S: ?Sized> Default for DriverRouter<H, T, S> {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! driver_router {
-    (driver: $driver:literal, log_error: $log_error:expr) => {
+    (driver: $driver:literal, log_error: $log_error:expr, constant: |$constant:ident| $returns_it:expr) => {
         impl Router {
             /// A router without any function.
             #[must_use]
             pub fn new() -> Self {
                 Self::default()
+            }
+
+            /// Adds the web page of an MCP App, which a client shows for the tools that are linked to it
+            /// ([`Tool::ui`](mcp_model::Tool::ui)). The resource has a URI that begins with `ui://`
+            /// ([`Resource::app`](mcp_model::Resource::app)); `ui` states which origins and capabilities of the browser the
+            /// page needs. A handler finds out whether its client shows pages by
+            /// [`shows_apps`](mcp_model::ClientCapabilities::shows_apps).
+            ///
+            /// # Example
+            ///
+            /// ```
+            #[doc = concat!("use ", $driver, "::Router;")]
+            #[doc = concat!("use ", $driver, "::model::{AppUi, Resource};")]
+            ///
+            /// let router = Router::new().app(
+            ///     &Resource::app("ui://clock/view", "clock").description("Shows the time."),
+            ///     "<!doctype html><title>Clock</title><p id=time>",
+            ///     AppUi::new().prefers_border(true),
+            /// );
+            /// ```
+            #[must_use]
+            pub fn app(
+                mut self,
+                resource: &::mcp_model::Resource,
+                html: impl Into<String>,
+                ui: ::mcp_model::AppUi,
+            ) -> Self {
+                self.0.routes.check_app(resource);
+                let $constant: ::mcp_model::ResourceContents =
+                    ::mcp_model::TextResourceContents::app(&resource.uri, html, ui).into();
+                self.resource(resource, $returns_it)
             }
 
             /// Removes a tool, if there is one of this name.

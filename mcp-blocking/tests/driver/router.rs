@@ -14,7 +14,7 @@ use mcp_application::validation::CheckedTool;
 use mcp_blocking::{
     Change, Client, Error, Handler, Incoming, Router, Server, ServerPublisher, Service, SharedRouter, TaskContext,
 };
-use mcp_model::{ElicitResult, JsonObject, ListToolsRequest, PaginatedRequestParams, TaskStatus, Tool};
+use mcp_model::{ElicitResult, JsonObject, ListToolsRequest, PaginatedRequestParams, Resource, TaskStatus, Tool};
 use mcp_proto::client::CloseReason;
 use mcp_proto::server::{Config, HttpConfig, TaskLimits};
 use mcp_proto::{ErrorObject, Failed, Json, Method, Notification, ProtocolVersion, SessionKey, UsageError};
@@ -473,6 +473,34 @@ fn a_server_and_a_client_validate_by_the_schemas_of_a_tool() {
             assert_eq!(found, if is_validated { validated } else { other }, "{text} {is_validated}");
         }
         client.close();
+    }
+}
+
+#[test]
+fn a_client_reads_the_app_of_a_tool_and_states_that_it_shows_apps() {
+    let router = Router::new()
+        .tool_with("time", routed::linked_to_app, |_: NoArguments, incoming: &Incoming| Ok(routed::show_time(incoming)))
+        .app(&routed::app(), routed::APP_HTML, routed::app_ui())
+        .resource(&Resource::new("ui://clock/other", "other").mime_type("text/html"), |_| Ok("<p>"));
+    let server = Server::new(Config::new("s", "1"), router);
+    for version in [ProtocolVersion::V2025_06_18, ProtocolVersion::V2026_07_28] {
+        for shows in [true, false] {
+            let builder = Client::builder().versions([version]);
+            let builder = if shows { builder.show_apps() } else { builder };
+            let client = builder.in_memory(&server).connect().unwrap();
+            let tool = client.list_tools(None).unwrap().tools.remove(0);
+            let uri = tool.read_ui().unwrap().resource_uri.unwrap();
+            let app = client.read_app(&uri).unwrap();
+            assert_eq!((app.html.as_str(), app.ui), (routed::APP_HTML, routed::app_ui()));
+            assert_eq!(client.call_tool("time", ()).unwrap().all_text(), format!("12:00, shown: {shows}"));
+            assert!(matches!(client.read_app("ui://clock/other"), Err(Error::NotAnApp)));
+            client.close();
+        }
+    }
+    for wrong in [Resource::app("https://clock/view", "clock"), Resource::new("ui://clock/view", "clock")] {
+        let server = Server::new(Config::new("s", "1"), Router::new().app(&wrong, "", routed::app_ui()));
+        let error = Client::builder().in_memory(&server).connect().err().unwrap().to_string();
+        assert!(error.contains(&wrong.uri) && error.contains("is no app"), "{error}");
     }
 }
 

@@ -172,6 +172,9 @@ pub(crate) fn tasks_capability() -> Json {
 /// Rules: SK-01.
 pub const SKILLS_EXTENSION: &str = "io.modelcontextprotocol/skills";
 
+/// The extension with which a client shows the web pages of a server, and a server has some.
+pub const UI_EXTENSION: &str = "io.modelcontextprotocol/ui";
+
 /// A list of a server that may change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
