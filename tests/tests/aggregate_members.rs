@@ -279,6 +279,41 @@ fn a_listed_resource_is_read_at_its_server_whatever_templates_others_have() {
     }
 }
 
+/// Tools have other names at the aggregate, and their pages the same URIs.
+#[test]
+fn the_page_to_which_a_tool_is_linked_is_read_at_the_server_of_the_tool() {
+    for (client, versions) in ERAS {
+        for is_listed in [true, false] {
+            let offers = ["a", "b"].map(|name| {
+                let mut offer = Offer::new(versions, &[]);
+                let ui =
+                    format!(r#""_meta":{{"ui":{{"resourceUri":"ui://{name}/view","visibility":["model","app"]}}}}"#);
+                offer.definitions = vec![format!(r#"{{"name":"show","inputSchema":{{"type":"object"}},{ui}}}"#)];
+                let resources = if is_listed { &mut offer.resources } else { &mut offer.unlisted };
+                *resources = vec![format!("ui://{name}/view")];
+                offer
+            });
+            let [a, b] = offers;
+            let mut harness = AggregateHarness::new(client, &[("a", a), ("b", b)]);
+            let tools = harness.ask("tools/list", "{}").expect("a list");
+            assert_eq!(names(&tools, "tools", "name"), ["a__show", "b__show"]);
+            for (at, name) in ["a", "b"].into_iter().enumerate() {
+                let uri = format!("ui://{name}/view");
+                assert!(
+                    tools.contains(&format!(r#"{{"resourceUri":"{uri}","visibility":["model","app"]}}"#)),
+                    "{tools}"
+                );
+                let read = harness.ask("resources/read", &format!(r#"{{"uri":"{uri}"}}"#)).expect("a page");
+                assert!(read.contains(&format!(r#""text":"{name}""#)), "{client:?} {versions:?}: {read}");
+                assert_eq!(reads_of(&harness, at, &uri), 1);
+                if is_listed {
+                    assert_eq!(reads_of(&harness, 1 - at, &uri), 0);
+                }
+            }
+        }
+    }
+}
+
 /// How often a server was asked for a resource.
 fn reads_of(harness: &AggregateHarness, server: usize, uri: &str) -> usize {
     let requests = harness.servers[server].requests.iter();
