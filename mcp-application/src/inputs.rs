@@ -165,6 +165,8 @@ impl Inputs {
     /// The message that the client's language model has written; `None` if it must be asked first. The key is unique in
     /// the request.
     ///
+    /// Sampling is deprecated since 2026-07-28, and goes on working: a server calls a language model by itself instead.
+    ///
     /// # Errors
     ///
     /// As for [`Inputs::elicit`].
@@ -177,6 +179,9 @@ impl Inputs {
     }
 
     /// The roots of the client; `None` if it must be asked first. The key is unique in the request.
+    ///
+    /// Roots are deprecated since 2026-07-28, and go on working: the arguments of a tool, the URIs of resources or the
+    /// configuration of the server state instead what it works on.
     ///
     /// # Errors
     ///

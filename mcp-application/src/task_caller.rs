@@ -80,6 +80,8 @@ macro_rules! task_context_methods {
 
         /// Requests a message of the client's language model. The key is unique in the call.
         ///
+        /// Sampling is deprecated since 2026-07-28, and goes on working: a server calls a language model by itself instead.
+        ///
         /// # Errors
         ///
         /// As for [`TaskContext::elicit`].
@@ -92,6 +94,9 @@ macro_rules! task_context_methods {
         }
 
         /// Requests the roots of the client. The key is unique in the call.
+        ///
+        /// Roots are deprecated since 2026-07-28, and go on working: the arguments of a tool, the URIs of resources or the
+        /// configuration of the server state instead what it works on.
         ///
         /// # Errors
         ///

@@ -80,9 +80,9 @@ object! {
     /// ```
     ClientCapabilities {
         optional {
-            /// Listing roots.
+            /// Listing roots (deprecated since 2026-07-28).
             roots: RootsCapability = "roots",
-            /// Sampling from its language model.
+            /// Sampling from its language model (deprecated since 2026-07-28).
             sampling: SamplingCapability = "sampling",
             /// Input from its user (since 2025-06-18).
             elicitation: ElicitationCapability = "elicitation",
@@ -119,7 +119,7 @@ object! {
             tools: ToolsCapability = "tools",
             /// Completion of arguments (since 2025-03-26).
             completions: JsonObject = "completions",
-            /// Log messages.
+            /// Log messages (deprecated since 2026-07-28).
             logging: JsonObject = "logging",
             /// Tasks (2025-11-25 only).
             tasks: TasksCapability = "tasks",

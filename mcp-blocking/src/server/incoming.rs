@@ -67,6 +67,10 @@ impl Incoming {
     /// Sends a log message about this request, if the client has requested messages of this level. Waits as
     /// [`Incoming::notify`] does.
     ///
+    /// Log messages are deprecated since 2026-07-28, and go on working: what is for operators goes to stderr or
+    /// OpenTelemetry instead, what is for the model into the result, and what is for a waiting user into
+    /// [`Incoming::progress`].
+    ///
     /// # Errors
     ///
     /// [`UsageError::NotDeclared`] if the server's capabilities do not contain `logging`; otherwise as for

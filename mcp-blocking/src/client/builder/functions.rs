@@ -56,6 +56,8 @@ impl<S> Builder<S> {
 
     /// Sets the function that samples a message from the language model. If the server may pass tools to the model,
     /// declare `tools` of the capability `sampling` with [`Builder::capabilities`].
+    ///
+    /// Sampling is deprecated since 2026-07-28, and goes on working: a server calls a language model by itself instead.
     pub fn on_sample(
         self,
         handler: impl Fn(CreateMessageRequestParams) -> Result<CreateMessageResult, HandlerError> + Send + Sync + 'static,
@@ -65,6 +67,9 @@ impl<S> Builder<S> {
 
     /// Sets the function that lists the roots. If they change, declare `listChanged` of the capability `roots` with
     /// [`Builder::capabilities`], and send a [`RootsListChangedNotification`] with [`Client::notify`].
+    ///
+    /// Roots are deprecated since 2026-07-28, and go on working: the arguments of a tool, the URIs of resources or the
+    /// configuration of the server state instead what it works on.
     ///
     /// [`RootsListChangedNotification`]: mcp_model::RootsListChangedNotification
     /// [`Client::notify`]: super::Client::notify
@@ -76,7 +81,7 @@ impl<S> Builder<S> {
         self.on_request(RequestKind::ListRoots, move |_: Params| handler())
     }
 
-    /// Sets the roots, if they do not change.
+    /// Sets the roots, if they do not change. They are deprecated: see [`Builder::on_list_roots`].
     pub fn roots(self, roots: impl Into<Vec<Root>>) -> Self {
         let result = ListRootsResult::new(roots);
         self.on_list_roots(move || Ok(result.clone()))
