@@ -114,12 +114,13 @@ fn stated(error: &ValidationError<'_>) -> String {
             LocationSegment::Index(index) => path = format!("{path}[{index}]"),
         }
     }
-    let text = match error.kind() {
-        ValidationErrorKind::FalseSchema if error.schema_path().as_str().ends_with("/additionalProperties") => {
-            "there are members, and none is allowed".to_owned()
-        }
-        ValidationErrorKind::FalseSchema => "no value is allowed here".to_owned(),
-        _ => error.masked().to_string(),
+    let is_false = matches!(error.kind(), ValidationErrorKind::FalseSchema);
+    let text = if is_false && error.schema_path().as_str().ends_with("/additionalProperties") {
+        "there are members, and none is allowed".to_owned()
+    } else if is_false {
+        "no value is allowed here".to_owned()
+    } else {
+        error.masked().to_string()
     };
     if path.is_empty() { shortened(&text) } else { format!("'{}': {}", shortened(&path), shortened(&text)) }
 }

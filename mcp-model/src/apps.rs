@@ -28,8 +28,8 @@ object! {
     /// ```
     /// use mcp_model::{Tool, ToolUi, ToolVisibility};
     ///
-    /// let weather = Tool::without_arguments("weather").ui(ToolUi::app("ui://weather/view"));
-    /// let refresh = Tool::without_arguments("refresh").ui(ToolUi::app("ui://weather/view").visibility([ToolVisibility::App]));
+    /// let weather = Tool::without_arguments("weather").ui(&ToolUi::app("ui://weather/view"));
+    /// let refresh = Tool::without_arguments("refresh").ui(&ToolUi::app("ui://weather/view").visibility([ToolVisibility::App]));
     /// assert_eq!(weather.read_ui().unwrap().resource_uri.as_deref(), Some("ui://weather/view"));
     /// assert!(weather.is_for_model() && weather.is_for_app());
     /// assert!(!refresh.is_for_model() && refresh.is_for_app());
@@ -128,7 +128,7 @@ impl ToolUi {
 impl Tool {
     /// Links it to a page, or restricts who may call it.
     #[must_use]
-    pub fn ui(mut self, ui: ToolUi) -> Self {
+    pub fn ui(mut self, ui: &ToolUi) -> Self {
         self.meta = Some(self.meta.take().unwrap_or_default().with(UI, ui.to_json()));
         self
     }
@@ -168,7 +168,7 @@ impl Resource {
 
     /// States what it needs of its host, if it is a page. What the contents state replaces it.
     #[must_use]
-    pub fn ui(mut self, ui: AppUi) -> Self {
+    pub fn ui(mut self, ui: &AppUi) -> Self {
         self.meta = Some(self.meta.take().unwrap_or_default().with(UI, ui.to_json()));
         self
     }
@@ -177,7 +177,7 @@ impl Resource {
 impl TextResourceContents {
     /// A page, with what it needs of its host.
     #[must_use]
-    pub fn app(uri: &str, html: impl Into<String>, ui: AppUi) -> Self {
+    pub fn app(uri: &str, html: impl Into<String>, ui: &AppUi) -> Self {
         Self::new(uri, html).mime_type(APP_MIME_TYPE).meta(Meta::new().with(UI, ui.to_json()))
     }
 }
@@ -200,7 +200,7 @@ impl ReadResourceResult {
     /// ```
     /// use mcp_model::{AppUi, ReadResourceResult, TextResourceContents};
     ///
-    /// let contents = TextResourceContents::app("ui://a", "<p>Hello", AppUi::new().prefers_border(true));
+    /// let contents = TextResourceContents::app("ui://a", "<p>Hello", &AppUi::new().prefers_border(true));
     /// let page = ReadResourceResult::new([contents.into()]).into_app().unwrap();
     /// assert_eq!((page.html.as_str(), page.ui.prefers_border), ("<p>Hello", Some(true)));
     /// let contents = TextResourceContents::new("ui://a", "<p>Hello").mime_type("text/html");
@@ -327,7 +327,7 @@ mod tests {
             assert_eq!(tool.read_ui().and_then(|ui| ui.resource_uri).as_deref(), uri, "{meta}");
             assert_eq!((tool.is_for_model(), tool.is_for_app()), (model, page), "{meta}");
         }
-        let linked = tool(r#"{"other":1}"#).ui(ToolUi::app("ui://a"));
+        let linked = tool(r#"{"other":1}"#).ui(&ToolUi::app("ui://a"));
         assert_eq!(linked.meta.unwrap().get("other"), Some(&Json::from(1)));
     }
 

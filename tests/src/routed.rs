@@ -359,7 +359,7 @@ pub fn app_ui() -> AppUi {
 
 /// Links a tool to the app.
 pub fn linked_to_app(tool: Tool) -> Tool {
-    tool.description("Shows the time.").ui(ToolUi::app("ui://clock/view"))
+    tool.description("Shows the time.").ui(&ToolUi::app("ui://clock/view"))
 }
 
 /// The function of that tool.

@@ -93,7 +93,7 @@ macro_rules! driver_router {
             /// let router = Router::new().app(
             ///     &Resource::app("ui://clock/view", "clock").description("Shows the time."),
             ///     "<!doctype html><title>Clock</title><p id=time>",
-            ///     AppUi::new().prefers_border(true),
+            ///     &AppUi::new().prefers_border(true),
             /// );
             /// ```
             #[must_use]
@@ -101,7 +101,7 @@ macro_rules! driver_router {
                 mut self,
                 resource: &::mcp_model::Resource,
                 html: impl Into<String>,
-                ui: ::mcp_model::AppUi,
+                ui: &::mcp_model::AppUi,
             ) -> Self {
                 self.0.routes.check_app(resource);
                 let $constant: ::mcp_model::ResourceContents =

@@ -480,7 +480,7 @@ fn a_server_and_a_client_validate_by_the_schemas_of_a_tool() {
 fn a_client_reads_the_app_of_a_tool_and_states_that_it_shows_apps() {
     let router = Router::new()
         .tool_with("time", routed::linked_to_app, |_: NoArguments, incoming: &Incoming| Ok(routed::show_time(incoming)))
-        .app(&routed::app(), routed::APP_HTML, routed::app_ui())
+        .app(&routed::app(), routed::APP_HTML, &routed::app_ui())
         .resource(&Resource::new("ui://clock/other", "other").mime_type("text/html"), |_| Ok("<p>"));
     let server = Server::new(Config::new("s", "1"), router);
     for version in [ProtocolVersion::V2025_06_18, ProtocolVersion::V2026_07_28] {
@@ -498,7 +498,7 @@ fn a_client_reads_the_app_of_a_tool_and_states_that_it_shows_apps() {
         }
     }
     for wrong in [Resource::app("https://clock/view", "clock"), Resource::new("ui://clock/view", "clock")] {
-        let server = Server::new(Config::new("s", "1"), Router::new().app(&wrong, "", routed::app_ui()));
+        let server = Server::new(Config::new("s", "1"), Router::new().app(&wrong, "", &routed::app_ui()));
         let error = Client::builder().in_memory(&server).connect().err().unwrap().to_string();
         assert!(error.contains(&wrong.uri) && error.contains("is no app"), "{error}");
     }
