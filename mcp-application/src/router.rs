@@ -215,11 +215,14 @@ impl<H: Clone> Router<H> {
         if let Err(reason) = Annotations::read(schema.as_json()) {
             self.mistaken(InvalidService::HeaderAnnotation { tool: tool.name.as_str().into(), reason });
         }
-        if !self.tools.add(&tool.name, tool.to_json(), handler) {
-            return self.mistaken_duplicate("tools", &tool.name);
+        let is_new = self.tools.add(&tool.name, tool.to_json(), handler);
+        if !is_new {
+            self.mistaken_duplicate("tools", &tool.name);
         }
         #[cfg(feature = "validation")]
-        self.compile_schemas(tool);
+        if is_new {
+            self.compile_schemas(tool);
+        }
     }
 
     /// Validates the arguments and the structured results of all tools by their schemas, also of those that are added
