@@ -118,9 +118,9 @@ impl LoopbackServer {
             .unwrap_or_else(|| panic!("no {start}; there were {:?}", self.requests()))
     }
 
-    /// Calls `find` until it returns a value, for at most ten seconds.
+    /// Calls `find` until it returns a value, for at most a minute.
     pub fn wait<T>(&self, find: impl Fn(&Self) -> Option<T>) -> Option<T> {
-        let until = Instant::now() + Duration::from_secs(10);
+        let until = Instant::now() + Duration::from_secs(60);
         loop {
             if let Some(found) = find(self) {
                 return Some(found);
