@@ -7,12 +7,13 @@ use std::time::Duration;
 use http::{HeaderValue, StatusCode};
 use mcp_application::InvalidService;
 use mcp_application::skills::{InvalidFrontmatter, InvalidSkill, SkillMismatch};
+use mcp_application::validation::{CompiledSchema, InvalidSchema};
 use mcp_intermediary::relay::{InvalidPins, ToolField};
 use mcp_proto::url::InvalidUrl;
 use mcp_proto::{
-    BodyKind, Excerpt, Failed, Fault, InvalidAnnotation, InvalidLimit, InvalidResponse, JsonError, Method, NoInput,
-    ParseError, ParseErrorKind, ProcessEnd, ProtocolVersion, Quirk, RedirectRefused, Refusal, RequestId, StartFailure,
-    Subject, UsageError,
+    BodyKind, Excerpt, Failed, Fault, InvalidAnnotation, InvalidLimit, InvalidResponse, Json, JsonError, Method,
+    NoInput, ParseError, ParseErrorKind, ProcessEnd, ProtocolVersion, Quirk, RedirectRefused, Refusal, RequestId,
+    StartFailure, Subject, UsageError,
 };
 
 /// One enum: its name, the source that declares it, and a name and a text for each example.
@@ -35,6 +36,12 @@ fn with<E: Debug>(name: &'static str, source: &'static str, errors: Vec<E>, text
     };
     let examples = errors.iter().map(|error| (variant(error), text(error))).collect();
     Texts { name, source, examples }
+}
+
+/// That of a schema which refers to another document.
+fn invalid_schema() -> InvalidSchema {
+    let schema = Json::empty_object().with_member("$ref", &Json::from("https://example.com/schema.json"));
+    CompiledSchema::new(&schema).err().unwrap_or_else(|| panic!("nothing is fetched"))
 }
 
 /// The texts of all enums.
@@ -121,6 +128,8 @@ pub fn all() -> Vec<Texts> {
                 InvalidService::PromptArgument { prompt: "review".into(), argument: "count".into() },
                 InvalidService::HeaderAnnotation { tool: "add".into(), reason: InvalidAnnotation::Type },
                 InvalidService::UriTemplate { template: "file:///{a}{b}".into() },
+                InvalidService::InvalidToolSchema { tool: "add".into(), reason: invalid_schema() },
+                InvalidService::App { uri: "https://example.com/clock".into() },
                 InvalidService::Skill { path: "acme/Refunds".into(), reason: InvalidSkill::Name },
                 InvalidService::Usage(UsageError::NotDeclared { capability: "completions" }),
             ],
