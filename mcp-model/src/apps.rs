@@ -119,10 +119,6 @@ impl ToolUi {
     pub fn app(uri: &str) -> Self {
         Self::new().resource_uri(uri)
     }
-
-    fn allows(&self, caller: &ToolVisibility) -> bool {
-        self.visibility.as_ref().is_none_or(|visibility| visibility.contains(caller))
-    }
 }
 
 impl Tool {
@@ -149,13 +145,21 @@ impl Tool {
     /// Whether a language model may see and call it. A host leaves the others out of the list for its model.
     #[must_use]
     pub fn is_for_model(&self) -> bool {
-        self.read_ui().is_none_or(|ui| ui.allows(&ToolVisibility::Model))
+        self.is_for(&ToolVisibility::Model)
     }
 
     /// Whether pages of the same server may call it. A host refuses all other calls of a page.
     #[must_use]
     pub fn is_for_app(&self) -> bool {
-        self.read_ui().is_none_or(|ui| ui.allows(&ToolVisibility::App))
+        self.is_for(&ToolVisibility::App)
+    }
+
+    /// A restriction that cannot be read permits nobody, and is read also where the rest of the entry cannot be.
+    fn is_for(&self, caller: &ToolVisibility) -> bool {
+        let ui = self.meta.as_ref().and_then(|meta| meta.get(UI));
+        let restriction = ui.and_then(|ui| ui.first_member("visibility"));
+        restriction
+            .is_none_or(|callers| Vec::<ToolVisibility>::read(&callers).is_ok_and(|callers| callers.contains(caller)))
     }
 }
 
@@ -164,13 +168,6 @@ impl Resource {
     #[must_use]
     pub fn app(uri: &str, name: &str) -> Self {
         Self::new(uri, name).mime_type(APP_MIME_TYPE)
-    }
-
-    /// States what it needs of its host, if it is a page. What the contents state replaces it.
-    #[must_use]
-    pub fn ui(mut self, ui: &AppUi) -> Self {
-        self.meta = Some(self.meta.take().unwrap_or_default().with(UI, ui.to_json()));
-        self
     }
 }
 
@@ -266,26 +263,23 @@ impl AppUi {
     /// is none, with which a page could add directives of its own, is left out.
     #[must_use]
     pub fn content_security_policy(&self) -> String {
-        let csp = self.csp.clone().unwrap_or_default();
-        let resources = origins(csp.resource_domains.as_deref());
+        let declared = |origins_of: fn(&AppCsp) -> &Option<Vec<String>>| {
+            let origins = self.csp.as_ref().and_then(|csp| origins_of(csp).as_deref()).unwrap_or_default();
+            let origins = origins.iter().filter(|origin| is_origin(origin));
+            origins.fold(String::new(), |all, origin| all + " " + origin)
+        };
+        let resources = declared(|csp| &csp.resource_domains);
         let or = |declared: String, otherwise: &str| if declared.is_empty() { otherwise.to_owned() } else { declared };
-        let connections = origins(csp.connect_domains.as_deref());
-        let connections =
-            or(if connections.is_empty() { connections } else { format!("'self'{connections}") }, "'none'");
-        let frames = or(origins(csp.frame_domains.as_deref()).trim_start().to_owned(), "'none'");
-        let bases = or(origins(csp.base_uri_domains.as_deref()).trim_start().to_owned(), "'self'");
+        let connections = declared(|csp| &csp.connect_domains);
+        let connections = if connections.is_empty() { " 'none'".to_owned() } else { format!(" 'self'{connections}") };
+        let frames = or(declared(|csp| &csp.frame_domains), " 'none'");
+        let bases = or(declared(|csp| &csp.base_uri_domains), " 'self'");
         format!(
             "default-src 'none'; script-src 'self' 'unsafe-inline'{resources}; style-src 'self' 'unsafe-inline'{resources}; \
-             img-src 'self' data:{resources}; font-src 'self'{resources}; media-src 'self' data:{resources}; connect-src \
-             {connections}; frame-src {frames}; object-src 'none'; base-uri {bases};"
+             img-src 'self' data:{resources}; font-src 'self'{resources}; media-src 'self' data:{resources}; \
+             connect-src{connections}; frame-src{frames}; object-src 'none'; base-uri{bases};"
         )
     }
-}
-
-/// These origins, each after a space.
-fn origins(declared: Option<&[String]>) -> String {
-    let declared = declared.unwrap_or_default().iter().filter(|origin| is_origin(origin));
-    declared.flat_map(|origin| [" ", origin.as_str()]).collect()
 }
 
 /// Whether this is a source expression of a host: a scheme, a host that may begin with `*.`, and perhaps a port.
@@ -320,8 +314,11 @@ mod tests {
             (r#"{"ui":{"resourceUri":"ui://a","visibility":["model"]}}"#, Some("ui://a"), true, false),
             (r#"{"ui":{"visibility":[]}}"#, None, false, false),
             (r#"{"ui":{"visibility":["model","other"]}}"#, None, true, false),
-            // What cannot be read states nothing.
+            // What cannot be read states nothing, and a restriction permits nobody.
             (r#"{"ui":7}"#, None, true, true),
+            (r#"{"ui":{"visibility":"app"}}"#, None, false, false),
+            (r#"{"ui":{"visibility":["app",7]}}"#, None, false, false),
+            (r#"{"ui":{"resourceUri":7,"visibility":["app"]}}"#, None, false, true),
         ] {
             let tool = tool(meta);
             assert_eq!(tool.read_ui().and_then(|ui| ui.resource_uri).as_deref(), uri, "{meta}");
