@@ -378,8 +378,8 @@ impl<H: Clone> Router<H> {
     /// # Errors
     ///
     /// The first mistake: two entries have the same name, the schema of a tool's arguments is not that of an object or
-    /// has an invalid `x-mcp-header`, a schema cannot be compiled (feature `validation`), a URI template has expressions that cannot be matched, or a skill cannot be
-    /// served.
+    /// has an invalid `x-mcp-header`, a schema cannot be compiled (feature `validation`), an app is none, a URI template has
+    /// expressions that cannot be matched, or a skill cannot be served.
     ///
     /// Rules: MD-P-05.
     pub fn capabilities(&self, may_change: bool) -> Result<ServerCapabilities, InvalidService> {
@@ -695,6 +695,13 @@ mod tests {
                 assert!(error.starts_with("the result of the tool does not conform to its outputSchema: "), "{error}");
                 assert!(error.contains(expected), "{error}");
             }
+            let mut hiding = router.clone();
+            hiding.hide_errors(|request, text| {
+                assert!(request == "tools/call t" && text.contains("'m': "), "{request}: {text}")
+            });
+            let hidden =
+                called(&hiding, "{}", mcp_model::CallToolResult::structured(schema(r#"{"m":1}"#))).unwrap_err();
+            assert!(!hidden.contains("'m'") && !hidden.is_empty(), "{hidden}");
             // A failure of the tool has no structured content.
             assert!(called(&router, "{}", mcp_model::CallToolResult::error("no")).is_ok());
             let mut without = router.clone();

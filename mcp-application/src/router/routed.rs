@@ -188,12 +188,16 @@ impl RoutedCall {
     #[cfg(feature = "validation")]
     fn check_result(&self, result: &Json) -> Result<(), ErrorObject> {
         let Some(schemas) = &self.schemas else { return Ok(()) };
-        let malformed = |error: &dyn fmt::Display| {
-            let text = format!("the result of the tool does not conform to its outputSchema: {error}");
-            ErrorObject::new(code::INTERNAL_ERROR, &text)
+        let mismatch = match CallToolResult::from_json(result) {
+            Ok(result) => schemas.check_result(&result).err().map(|mismatch| mismatch.to_string()),
+            Err(error) => Some(error.to_string()),
         };
-        let result = CallToolResult::from_json(result).map_err(|error| malformed(&error))?;
-        schemas.check_result(&result).map_err(|mismatch| malformed(&mismatch))
+        let Some(mismatch) = mismatch else { return Ok(()) };
+        let text = format!("the result of the tool does not conform to its outputSchema: {mismatch}");
+        let Some(log_error) = self.log_error else { return Err(ErrorObject::new(code::INTERNAL_ERROR, &text)) };
+        // It names members of the result.
+        log_error(&self.request(), &text);
+        Err(ErrorObject::new(code::INTERNAL_ERROR, HIDDEN))
     }
 
     fn failed(&self, text: &str) -> Result<Json, ErrorObject> {
