@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use mcp_model::{ClientCapabilities, JsonObject};
 use mcp_proto::{ErrorObject, Json, Method};
 
 /// A kind of request that a server makes of the application, in both eras: as a request of its own, or as an input
@@ -153,6 +154,30 @@ impl<Q, N> ClientHandlers<Q, N> {
         }
         declared
     }
+}
+
+/// These capabilities of a client, and that it shows the pages of MCP Apps. What else they contain is not changed.
+///
+/// # Example
+///
+/// ```
+/// use mcp_proto::Json;
+///
+/// let capabilities = Json::parse(r#"{"roots":{},"extensions":{"com.example/x":{"a":1.0}},"other":7}"#)?;
+/// assert_eq!(
+///     mcp_application::with_apps(&capabilities).to_string(),
+///     concat!(
+///         r#"{"roots":{},"extensions":{"com.example/x":{"a":1.0},"io.modelcontextprotocol/ui":"#,
+///         r#"{"mimeTypes":["text/html;profile=mcp-app"]}},"other":7}"#
+///     )
+/// );
+/// # Ok::<(), mcp_proto::JsonError>(())
+/// ```
+#[must_use]
+pub fn with_apps(capabilities: &Json) -> Json {
+    let extensions = capabilities.first_member("extensions").and_then(|known| JsonObject::try_from(known).ok());
+    let declared = ClientCapabilities::new().extensions(extensions.unwrap_or_default()).with_apps();
+    capabilities.with_member("extensions", declared.extensions.unwrap_or_default().as_json())
 }
 
 impl<Q, N> Default for ClientHandlers<Q, N> {

@@ -242,7 +242,7 @@ macro_rules! typed_calls {
             tool: &$crate::validation::CheckedTool,
             arguments: impl ::serde::Serialize,
         ) -> Result<::mcp_model::CallToolResult, $crate::Error> {
-            let params = tool.call(arguments)?;
+            let params = tool.call_params(arguments)?;
             let result = self.request_as::<::mcp_model::CallToolRequest>(&params)$($await)*?;
             tool.check_result(&result).map_err($crate::Error::ResultMismatch)?;
             Ok(result)

@@ -30,7 +30,6 @@
 #![warn(clippy::indexing_slicing)]
 
 mod accept;
-mod apps;
 mod authenticated;
 mod call_params;
 mod change;
@@ -73,13 +72,12 @@ mod task_runs;
 pub mod validation;
 
 pub use accept::may_accept_later;
-pub use apps::with_apps;
 pub use authenticated::Authenticated;
 pub use call_params::{completion, directory, page, prompt, tool_call};
 pub use change::Change;
 pub use child_end::{ChildEnd, LAST_OUTPUT_TIMEOUT};
 pub use client_event::ClientEvent;
-pub use client_handlers::{ClientHandlers, RequestKind};
+pub use client_handlers::{ClientHandlers, RequestKind, with_apps};
 pub use client_limits::{
     CLOSED_INPUT_TIMEOUT, CONNECT_TIMEOUT, EXIT_TIMEOUT, LONGEST_TIMEOUT, MAX_CHANGE_BYTES, MAX_CHANGES,
     PROXY_FLUSH_TIMEOUT, STORED_TOKEN_TIMEOUT, STREAM_FLUSH_TIMEOUT, URGENT_PROXY_FLUSH_TIMEOUT,

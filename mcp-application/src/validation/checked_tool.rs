@@ -76,7 +76,7 @@ impl CheckedTool {
     /// # Errors
     ///
     /// [`Error::Arguments`] and [`Error::ArgumentsMismatch`].
-    pub fn call(&self, arguments: impl Serialize) -> Result<CallToolRequestParams, Error> {
+    pub fn call_params(&self, arguments: impl Serialize) -> Result<CallToolRequestParams, Error> {
         let params = tool_call(&self.name, arguments)?;
         let none = JsonObject::new();
         let arguments = params.arguments.as_ref().unwrap_or(&none);

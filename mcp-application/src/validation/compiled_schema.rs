@@ -6,7 +6,7 @@ use jsonschema::error::ValidationErrorKind;
 use jsonschema::paths::LocationSegment;
 use jsonschema::{PatternOptions, ValidationError, Validator};
 use mcp_model::{Payload, RequestedSchema};
-use mcp_proto::Json;
+use mcp_proto::{Json, escape_text};
 use serde_json::Value;
 
 /// The largest number of deviations that an error states.
@@ -114,15 +114,8 @@ fn stated(error: &ValidationError<'_>) -> String {
     } else {
         error.masked().to_string()
     };
-    if path.is_empty() { shortened(&text) } else { format!("'{}': {}", shortened(&path), shortened(&text)) }
-}
-
-fn shortened(text: &str) -> String {
-    let end = text.char_indices().nth(LONGEST).map_or(text.len(), |(end, _)| end);
-    let (shown, rest) = text.split_at(end);
-    format!("{}{}", shown.escape_debug(), if rest.is_empty() { "" } else { "…" })
-        .replace("\\\"", "\"")
-        .replace("\\'", "'")
+    let text = escape_text(&text, LONGEST);
+    if path.is_empty() { text } else { format!("'{}': {text}", escape_text(&path, LONGEST)) }
 }
 
 #[cfg(test)]
@@ -206,7 +199,7 @@ mod tests {
     #[test]
     fn formats_are_asserted_in_forms_only() {
         let form = RequestedSchema::form().with("mail", mcp_model::StringSchema::new().format("email"));
-        let wrong = Json::parse(r#"{"mail":"nobody"}"#).unwrap();
+        let wrong = Json::parse(r#"{"mail":"no address"}"#).unwrap();
         assert!(CompiledSchema::of_form(&form).unwrap().validate(&wrong).is_err());
         assert!(CompiledSchema::new(&form.to_json()).unwrap().validate(&wrong).is_ok());
     }
