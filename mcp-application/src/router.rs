@@ -697,7 +697,7 @@ mod tests {
             }
             let mut hiding = router.clone();
             hiding.hide_errors(|request, text| {
-                assert!(request == "tools/call t" && text.contains("'m': "), "{request}: {text}")
+                assert!(request == "tools/call t" && text.contains("'m': "), "{request}: {text}");
             });
             let hidden =
                 called(&hiding, "{}", mcp_model::CallToolResult::structured(schema(r#"{"m":1}"#))).unwrap_err();
