@@ -6,6 +6,7 @@ mod aggregate;
 mod authority;
 mod client;
 mod debug;
+mod draft;
 mod examples;
 mod functions;
 mod gateway;

@@ -31,14 +31,23 @@ pub enum ProtocolVersion {
     V2025_11_25,
     /// No handshake, no session, no requests from the server: each request is self-contained.
     V2026_07_28,
+    /// The next revision, as far as it is drafted. It is in no default configuration, and its rules change with the draft.
+    #[cfg(feature = "draft")]
+    Draft,
 }
 
 impl ProtocolVersion {
-    /// All revisions, oldest first.
+    /// All published revisions, oldest first.
     pub const ALL: &'static [Self] =
         &[Self::V2024_11_05, Self::V2025_03_26, Self::V2025_06_18, Self::V2025_11_25, Self::V2026_07_28];
 
-    /// The newest revision.
+    /// The draft of the next revision, which is not published.
+    const DRAFTS: &'static [Self] = &[
+        #[cfg(feature = "draft")]
+        Self::Draft,
+    ];
+
+    /// The newest published revision.
     pub const LATEST: Self = Self::V2026_07_28;
 
     /// The newest revision that begins with `initialize`.
@@ -54,10 +63,10 @@ impl ProtocolVersion {
     /// The revision with this name, if there is one.
     #[must_use]
     pub fn from_text(text: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|version| version.as_str() == text)
+        Self::ALL.iter().chain(Self::DRAFTS).copied().find(|version| version.as_str() == text)
     }
 
-    /// The revision's name, a date.
+    /// The revision's name: a date, or that of a draft.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -66,6 +75,9 @@ impl ProtocolVersion {
             Self::V2025_06_18 => "2025-06-18",
             Self::V2025_11_25 => "2025-11-25",
             Self::V2026_07_28 => "2026-07-28",
+            // Drafts have such names until the date is known.
+            #[cfg(feature = "draft")]
+            Self::Draft => "DRAFT-2026-v2",
         }
     }
 
@@ -87,6 +99,8 @@ impl ProtocolVersion {
             Self::V2025_06_18 => &RULES[2],
             Self::V2025_11_25 => &RULES[3],
             Self::V2026_07_28 => &RULES[4],
+            #[cfg(feature = "draft")]
+            Self::Draft => &DRAFT,
         }
     }
 }
@@ -320,6 +334,10 @@ const RULES: [Rules; 5] = [
         missing_capability: code::MISSING_REQUIRED_CLIENT_CAPABILITY,
     },
 ];
+
+/// What the draft changes of 2026-07-28: nothing yet, as of 2026-08-22.
+#[cfg(feature = "draft")]
+const DRAFT: Rules = Rules { ..RULES[4] };
 
 #[cfg(test)]
 mod tests {
