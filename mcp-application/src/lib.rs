@@ -44,6 +44,7 @@ mod connections;
 #[cfg(doc)]
 pub mod documentation;
 mod error;
+mod file_not_reached;
 mod implementations;
 mod incoming;
 mod inputs;
@@ -86,6 +87,7 @@ pub use connected::{Connected, NotConnected, SharedConnected};
 pub use connection_timeouts::ConnectionTimeouts;
 pub use connections::{Admitted, ConnectionSlot, SharedConnections};
 pub use error::Error;
+pub use file_not_reached::FileNotReached;
 pub use incoming::IncomingRequest;
 #[cfg(feature = "schema")]
 pub use inputs::Elicited;

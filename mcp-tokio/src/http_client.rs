@@ -18,7 +18,9 @@ mod settings;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::{Path, PathBuf};
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -42,6 +44,7 @@ pub use settings::HttpSettings;
 
 use crate::clock::{now, unix_time};
 use crate::link::{Feed, Link};
+use crate::platform::over_local_socket;
 use crate::signing::AwsLc;
 
 /// The capacity of the channel from exchanges to the machine.
@@ -82,6 +85,8 @@ pub struct HttpOptions {
     /// The header `User-Agent` of every request.
     pub user_agent: String,
     is_direct: bool,
+    /// The Unix socket of the server.
+    socket: Option<PathBuf>,
     /// `None` for one with the default configuration.
     client: Option<reqwest::ClientBuilder>,
 }
@@ -92,12 +97,34 @@ impl HttpOptions {
     #[must_use]
     pub fn new() -> Self {
         let user_agent = concat!("mcp-tokio/", env!("CARGO_PKG_VERSION")).to_owned();
-        Self { connect_timeout: CONNECT_TIMEOUT, user_agent, is_direct: false, client: None }
+        Self { connect_timeout: CONNECT_TIMEOUT, user_agent, is_direct: false, socket: None, client: None }
     }
 
     /// Reaches servers without an HTTP proxy, whatever the environment sets.
     pub fn no_proxy(&mut self) {
         self.is_direct = true;
+    }
+
+    /// Reaches the server by HTTP/1.1 over the Unix socket at this path, whatever the host and port of its URL are: use
+    /// `http://localhost/mcp`, since servers usually accept only requests for their own machine. Authorization servers are
+    /// reached over the network.
+    ///
+    /// On systems without Unix sockets, connecting fails.
+    ///
+    /// # Example
+    ///
+    /// ```no_run
+    /// use mcp_tokio::{Client, HttpOptions};
+    ///
+    /// # async fn example() -> Result<(), mcp_tokio::Error> {
+    /// let mut options = HttpOptions::new();
+    /// options.unix_socket("/run/user/1000/mcp.sock");
+    /// let client = Client::builder().http("http://localhost/mcp")?.http_options(options).connect().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn unix_socket(&mut self, path: impl Into<PathBuf>) {
+        self.socket = Some(path.into());
     }
 
     /// Uses this HTTP client, for example for its certificates, proxies and name resolution. The other options are not
@@ -107,6 +134,10 @@ impl HttpOptions {
     /// timeout for whole responses would also end streams: use
     /// [`Builder::request_timeout`](crate::Builder::request_timeout) instead.
     ///
+    /// For the TLS of the platform (`SChannel`, Secure Transport, OpenSSL) in place of rustls, whose certificates are those of
+    /// the platform in any case, depend on `reqwest` with its feature `native-tls`, and set
+    /// `reqwest::Client::builder().tls_backend_native()`.
+    ///
     /// Requests to authorization servers are not sent with it, because its headers are for this server:
     /// [`Authorization::http_options`](crate::sign_in::Authorization::http_options) sets another one for these.
     #[must_use]
@@ -115,16 +146,23 @@ impl HttpOptions {
         self
     }
 
-    /// The options for other servers, without the HTTP client that was set: its headers are for one server.
+    /// The options for other servers, without the socket and the HTTP client that were set: they are for one server.
     pub(crate) fn for_other_servers(&self) -> Self {
-        let Self { connect_timeout, ref user_agent, is_direct, client: _ } = *self;
-        Self { connect_timeout, user_agent: user_agent.clone(), is_direct, client: None }
+        let Self { connect_timeout, ref user_agent, is_direct, socket: _, client: _ } = *self;
+        Self { connect_timeout, user_agent: user_agent.clone(), is_direct, socket: None, client: None }
     }
 
     /// The HTTP client with the default configuration, for servers that are reached directly or for others.
-    fn default_client(&self, is_direct: bool) -> reqwest::ClientBuilder {
-        let client = reqwest::Client::builder().user_agent(&*self.user_agent).connect_timeout(self.connect_timeout);
-        if self.is_direct || is_direct { client.no_proxy() } else { client }
+    fn default_client(&self, is_direct: bool) -> Result<reqwest::ClientBuilder, HttpClientError> {
+        // Another crate may enable a feature of reqwest that changes its default.
+        let client = reqwest::Client::builder().tls_backend_rustls();
+        let client = client.user_agent(&*self.user_agent).connect_timeout(self.connect_timeout);
+        match &self.socket {
+            Some(path) => over_local_socket(client, path)
+                .ok_or_else(|| HttpClientError("there are no Unix sockets on this system".to_owned())),
+            None if self.is_direct || is_direct => Ok(client.no_proxy()),
+            None => Ok(client),
+        }
     }
 }
 
@@ -165,14 +203,23 @@ fn without_interference(client: reqwest::ClientBuilder) -> reqwest::ClientBuilde
 }
 
 /// The HTTP client for a server.
-fn client_for(mut options: HttpOptions, server: &HttpConfig) -> Result<reqwest::Client, HttpClientError> {
-    let client = options.client.take().unwrap_or_else(|| options.default_client(is_direct(server)));
-    without_interference(client).build().map_err(|error| HttpClientError(in_words(&error)))
+#[derive(Clone)]
+struct ServerClient {
+    client: reqwest::Client,
+    /// The Unix socket of the server.
+    socket: Option<Arc<Path>>,
+}
+
+fn client_for(mut options: HttpOptions, server: &HttpConfig) -> Result<ServerClient, HttpClientError> {
+    let socket = options.socket.as_deref().filter(|_| options.client.is_none()).map(Arc::from);
+    let client = options.client.take().map_or_else(|| options.default_client(is_direct(server)), Ok)?;
+    let client = without_interference(client).build().map_err(|error| HttpClientError(in_words(&error)))?;
+    Ok(ServerClient { client, socket })
 }
 
 /// The exchanges of one connection.
 pub(crate) struct Exchanges {
-    client: reqwest::Client,
+    client: ServerClient,
     /// Where the headers and the HTTP client change.
     changes: Option<Changes>,
     /// Dropping this aborts all of them.
@@ -197,7 +244,7 @@ impl Exchanges {
         Self::with_client(changes.current().client, Some(changes))
     }
 
-    fn with_client(client: reqwest::Client, changes: Option<Changes>) -> Self {
+    fn with_client(client: ServerClient, changes: Option<Changes>) -> Self {
         let (hand_in, received) = mpsc::channel(WAITING);
         Self { client, changes, tasks: JoinSet::new(), open: BTreeMap::new(), hand_in, received }
     }
@@ -307,18 +354,18 @@ impl HandIn {
     }
 }
 
-async fn carry(client: reqwest::Client, request: Request<Bytes>, hand_in: HandIn) {
+async fn carry(client: ServerClient, request: Request<Bytes>, hand_in: HandIn) {
     let end = exchange(&client, request, &hand_in).await;
     hand_in.hand_in(end.into()).await;
 }
 
-async fn exchange(client: &reqwest::Client, request: Request<Bytes>, hand_in: &HandIn) -> Result<(), Failure> {
+async fn exchange(client: &ServerClient, request: Request<Bytes>, hand_in: &HandIn) -> Result<(), Failure> {
     let has_body = !request.body().is_empty();
     let (taken, mut is_taken) = oneshot::channel();
     let request = request
         .map(|body| if has_body { reqwest::Body::wrap(Outgoing::new(body, taken)) } else { reqwest::Body::default() });
     let request = reqwest::Request::try_from(request).map_err(|_| Failure::not_sendable())?;
-    let mut response = pin!(client.execute(request));
+    let mut response = pin!(client.client.execute(request));
     let mut is_begun = !has_body;
     let response = tokio::select! {
         biased;
@@ -331,9 +378,9 @@ async fn exchange(client: &reqwest::Client, request: Request<Bytes>, hand_in: &H
     };
     // The body may have been read at the moment in which the response failed.
     is_begun = is_begun || is_taken.try_recv().is_ok();
-    let mut response = response.map_err(|error| failure(&error, is_begun))?;
+    let mut response = response.map_err(|error| failure(&error, is_begun, client.socket.as_deref()))?;
     hand_in.hand_in(Received::Head(head(&mut response))).await;
-    while let Some(mut body) = response.chunk().await.map_err(|error| failure(&error, true))? {
+    while let Some(mut body) = response.chunk().await.map_err(|error| failure(&error, true, None))? {
         while !body.is_empty() {
             let part = body.split_to(body.len().min(PART));
             hand_in.hand_in(Received::Body(part)).await;
@@ -440,7 +487,8 @@ mod tests {
             let (to, mut received) = mpsc::channel(WAITING);
             let (_, _, exchange) = connecting("http://127.0.0.1:1/mcp");
             let request = Request::post(&url).header("content-length", body.len()).body(Bytes::from(body)).unwrap();
-            carry(client.clone(), request, HandIn { exchange, to }).await;
+            let client = ServerClient { client: client.clone(), socket: None };
+            carry(client, request, HandIn { exchange, to }).await;
             let mut all = Vec::new();
             while let Some((_, received)) = received.recv().await {
                 all.push(received);

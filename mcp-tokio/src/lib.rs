@@ -192,11 +192,13 @@ mod gateway;
 mod http_client;
 mod lines;
 mod link;
+mod local_functions;
 #[cfg(not(all(feature = "http-client", feature = "http-server")))]
 #[doc(hidden)]
 pub mod missing_feature;
 mod operations;
 mod panics;
+mod platform;
 mod proxy;
 mod router;
 mod server;
@@ -217,6 +219,7 @@ pub use client::{
 pub use gateway::{Backend, Gateway, GatewayMonitor, GatewayStatus};
 #[cfg(feature = "http-client")]
 pub use http_client::{HttpOptions, HttpSettings};
+pub use local_functions::{LocalCall, LocalFunctionEnded, local_function, local_tool};
 pub use mcp_application as application;
 pub use mcp_application::router::HandlerError;
 #[cfg(feature = "schema")]
@@ -234,7 +237,7 @@ pub use proxy::{Proxy, Stopper};
 pub use reqwest;
 pub use router::{Router, SharedRouter, StateRouter, TaskContext};
 #[cfg(feature = "http-server")]
-pub use server::{HttpBody, HttpService};
+pub use server::{HttpBody, HttpService, Listener};
 pub use server::{Incoming, Server, ServerPublisher, Service};
 
 /// The examples of the crate's README.

@@ -44,7 +44,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 #[cfg(feature = "http-server")]
 pub(crate) use http::Application;
 #[cfg(feature = "http-server")]
-pub use http::{HttpBody, HttpService};
+pub use http::{HttpBody, HttpService, Listener};
 pub use incoming::Incoming;
 pub use publisher::ServerPublisher;
 pub(crate) use publisher::{Publishers, publish_to_all};

@@ -1,12 +1,11 @@
 //! A server of this machine that is found by a file, and may be started on demand.
 
-use std::error::Error as StdError;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 use std::{fmt, io};
 
-use mcp_proto::escape_text;
+use mcp_application::FileNotReached;
 use ureq::unversioned::transport::NextTimeout;
 use ureq::{Error, Timeout};
 
@@ -42,12 +41,12 @@ impl LocalServer {
 
     /// Connects to the server. If there is none, it is started, and connected to once more.
     pub(super) fn connect(&self, timeout: NextTimeout) -> Result<Socket, Error> {
-        let not_reached = |error| FileNotReached { kind: self.kind, path: self.path.clone(), error };
+        let not_reached = |error| connecting(FileNotReached { kind: self.kind, path: self.path.clone(), error });
         let connect = || {
             let deadline = timeout.not_zero().map(|time| Instant::now() + *time);
             (self.connect)(&self.path, deadline).map_err(|error| match error {
                 error if is_timeout(&error) => Error::Timeout(Timeout::Connect),
-                error => not_reached(error).into(),
+                error => not_reached(error),
             })
         };
         match (&self.start, connect()) {
@@ -72,38 +71,12 @@ impl fmt::Debug for LocalServer {
     }
 }
 
-/// A server cannot be connected to by its file.
-#[derive(Debug)]
-pub(super) struct FileNotReached {
-    kind: &'static str,
-    path: PathBuf,
-    error: io::Error,
+/// The error of the library for it.
+fn connecting(reason: FileNotReached) -> Error {
+    Error::Io(io::Error::new(reason.error.kind(), reason))
 }
 
-impl FileNotReached {
-    /// The reason of the error, if it is one of these.
-    pub(super) fn reason_of(error: &io::Error) -> Option<&Self> {
-        error.get_ref().and_then(|reason| reason.downcast_ref())
-    }
-}
-
-impl fmt::Display for FileNotReached {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let path = self.path.to_string_lossy();
-        write!(
-            f,
-            "the {} {} cannot be connected to ({}); is the server running?",
-            self.kind,
-            escape_text(&path, 200),
-            self.error
-        )
-    }
-}
-
-impl StdError for FileNotReached {}
-
-impl From<FileNotReached> for Error {
-    fn from(error: FileNotReached) -> Self {
-        Self::Io(io::Error::new(error.error.kind(), error))
-    }
+/// The reason of an error, if it is that.
+pub(super) fn not_reached(error: &io::Error) -> Option<&FileNotReached> {
+    error.get_ref().and_then(|reason| reason.downcast_ref())
 }

@@ -17,7 +17,7 @@ use super::FromWorker;
 use super::address_cache::AddressCache;
 use super::chunk::{Buffers, CHUNK, Chunk};
 use super::connection::Unsent;
-use super::local_server::FileNotReached;
+use super::local_server::not_reached;
 use super::options::HttpOptions;
 use crate::backpressure::Backpressure;
 use crate::inbox::Inbox;
@@ -258,7 +258,7 @@ fn failure(error: &ureq::Error, is_begun: Option<bool>, is_https: bool, proxy: O
         ureq::Error::Rustls(error) => Failure::tls(&error.to_string()),
         ureq::Error::LargeResponseHeader(_, limit) => Failure::large_head(Some(*limit)),
         ureq::Error::Protocol(_) => Failure::not_http(is_https),
-        ureq::Error::Io(error) if FileNotReached::reason_of(error).is_some() => {
+        ureq::Error::Io(error) if not_reached(error).is_some() => {
             Failure::Unreachable { detail: error.to_string().into() }
         }
         ureq::Error::Io(error) if is_begun != Some(true) => {

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use mcp_blocking::model::ServerCard;
 use mcp_blocking::{Client, Error, HttpOptions, Incoming, Server};
 use mcp_proto::server::{Config, HttpConfig};
 use mcp_proto::{ErrorObject, Json, ProtocolVersion};
@@ -45,7 +46,8 @@ fn serve(listener: UnixListener) -> (impl FnOnce(), thread::JoinHandle<()>) {
     let echo = |incoming: &Incoming| {
         Ok::<_, ErrorObject>(Json::empty_object().with_member("m", &Json::from(incoming.method().as_str())))
     };
-    let service = Server::new(Config::new("s", "1"), echo).http(HttpConfig::new()).unwrap();
+    let http = HttpConfig::new().server_card(ServerCard::describe("com.example/s", "1", ""));
+    let service = Server::new(Config::new("s", "1"), echo).http(http).unwrap();
     let stopper = service.stopper();
     let running = thread::spawn(move || {
         service.serve(listener).unwrap();
@@ -64,6 +66,10 @@ fn a_client_of_each_era_uses_a_server_on_a_unix_socket() {
         let answer = client.request("x/y", None).unwrap();
         assert_eq!(answer.member("m").unwrap().unwrap(), Json::from("x/y"), "{version}");
     }
+    let mut options = HttpOptions::new();
+    options.unix_socket(place.path());
+    let card = Client::builder().http("http://localhost/mcp").unwrap().http_options(options).server_card();
+    assert_eq!(card.unwrap().map(|card| card.name).as_deref(), Some("com.example/s"));
     stop();
     running.join().unwrap();
 }

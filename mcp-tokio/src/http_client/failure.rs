@@ -3,13 +3,20 @@
 use std::error::Error;
 use std::io;
 use std::iter::successors;
+use std::path::Path;
 
+use mcp_application::FileNotReached;
 use mcp_proto::client::Failure;
 
 /// Converts the error of an exchange for the machine.
 ///
-/// `is_begun` states whether any part of the request may have been sent.
-pub(super) fn failure(error: &reqwest::Error, is_begun: bool) -> Failure {
+/// `is_begun` states whether any part of the request may have been sent; `socket` is the Unix socket of the server.
+pub(super) fn failure(error: &reqwest::Error, is_begun: bool, socket: Option<&Path>) -> Failure {
+    if let (true, Some(socket), Some(cause)) = (error.is_connect(), socket, cause::<io::Error>(error).map(unwrapped)) {
+        let cause = cause.raw_os_error().map_or_else(|| cause.kind().into(), io::Error::from_raw_os_error);
+        let reason = FileNotReached { kind: "Unix socket", path: socket.to_owned(), error: cause };
+        return Failure::Unreachable { detail: reason.to_string().into() };
+    }
     let is_begun = is_begun && !error.is_connect();
     if error.is_builder() {
         return Failure::not_sendable();
@@ -117,18 +124,18 @@ mod tests {
         ] {
             let error = error_of(&url).await;
             for (is_begun, kind) in [(false, before), (true, after)] {
-                let failure = format!("{:?}", failure(&error, is_begun));
+                let failure = format!("{:?}", failure(&error, is_begun, None));
                 assert!(failure.starts_with(kind) && failure.contains(text), "{url}: {failure}, {error:?}");
                 assert!(!failure.contains("secret"), "{failure}");
             }
         }
         let silent = error_of(&answers(None)).await;
-        assert_eq!(failure(&silent, true), Failure::Broken { detail: "it was silent for too long".into() });
+        assert_eq!(failure(&silent, true, None), Failure::Broken { detail: "it was silent for too long".into() });
         let text = "it did not accept the connection in time";
-        assert_eq!(failure(&silent, false), Failure::Unreachable { detail: text.into() });
+        assert_eq!(failure(&silent, false, None), Failure::Unreachable { detail: text.into() });
         // Behind TLS, the same answer does not mean that the server uses TLS.
         let encrypted = error_of(&no_http).await.with_url("https://127.0.0.1/".parse().unwrap());
-        assert_eq!(failure(&encrypted, true), Failure::Broken { detail: "it does not speak HTTP/1.1".into() });
+        assert_eq!(failure(&encrypted, true, None), Failure::Broken { detail: "it does not speak HTTP/1.1".into() });
     }
 
     #[test]

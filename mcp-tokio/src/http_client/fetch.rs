@@ -36,7 +36,7 @@ impl Fetcher {
         let own = options.client.take().map(build).transpose()?;
         let (direct, other) = match own {
             Some(own) => (own.clone(), own),
-            None => (build(options.default_client(true))?, build(options.default_client(false))?),
+            None => (build(options.default_client(true)?)?, build(options.default_client(false)?)?),
         };
         Ok(Self { direct, other, resolver })
     }

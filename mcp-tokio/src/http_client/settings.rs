@@ -6,7 +6,7 @@ use mcp_application::Error;
 use mcp_proto::client::HttpConfig;
 use tokio::sync::watch;
 
-use super::{HttpClientError, HttpOptions, client_for};
+use super::{HttpClientError, HttpOptions, ServerClient, client_for};
 
 /// How a server over HTTP is reached, for any number of proxies ([`Proxy::http_with`](crate::Proxy::http_with)), which use a
 /// change of the headers and options while they run, and share the connections. Clones are the same settings.
@@ -36,7 +36,7 @@ pub struct HttpSettings(Arc<watch::Sender<Current>>);
 #[derive(Clone)]
 pub(crate) struct Current {
     pub(crate) http: HttpConfig,
-    pub(super) client: reqwest::Client,
+    pub(super) client: ServerClient,
     /// For authorization servers.
     pub(crate) for_other_servers: Arc<HttpOptions>,
 }

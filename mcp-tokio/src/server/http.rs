@@ -11,6 +11,7 @@
 //! | `body` | bodies of responses |
 //! | `pieces` | the pieces of such a body, which the connection takes as its client reads them |
 //! | `listener` | accepts the connections of a server |
+//! | `client_socket` | the socket of a connection |
 //! | `connection` | one connection |
 //! | `half_close` | clients that have ended their sending side |
 //! | `request_lines` | refuses requests that another HTTP parser may delimit otherwise |
@@ -18,6 +19,7 @@
 mod application;
 mod authenticate;
 mod body;
+mod client_socket;
 mod connection;
 mod driver;
 mod half_close;
@@ -44,12 +46,12 @@ use inbox::Inbox;
 use mcp_application::{Authenticated, ConnectionTimeouts};
 use mcp_proto::auth::Challenge;
 use mcp_proto::client::CloseReason;
-use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot, watch};
 
 pub(crate) use application::Application;
 pub use body::HttpBody;
 pub(super) use handlers::Handlers;
+pub use listener::Listener;
 
 use super::ServerPublisher;
 use super::running::Stage;
@@ -218,7 +220,8 @@ impl<H> HttpService<H> {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn serve(&self, listener: TcpListener) -> io::Result<CloseReason> {
+    pub async fn serve(&self, listener: impl Into<Listener>) -> io::Result<CloseReason> {
+        let listener = listener.into();
         // An error means that the driver has ended: then every request is answered with 503.
         let _ = self.inbox.inputs().send(Input::Listening { max_connections: self.max_connections }).await;
         let timeouts = ConnectionTimeouts { head: self.head_timeout, idle: self.idle_timeout };

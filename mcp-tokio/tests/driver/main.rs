@@ -12,6 +12,7 @@ mod gateway;
 mod gateway_chain;
 mod http_client;
 mod in_memory;
+mod local_functions;
 mod modern;
 mod protected_server;
 mod proxy;
@@ -22,6 +23,7 @@ mod sign_in;
 mod store;
 mod stores_over_sockets;
 mod typed_client;
+mod unix_socket;
 mod unread;
 
 #[path = "../../../mcp-blocking/tests/driver/authority.rs"]

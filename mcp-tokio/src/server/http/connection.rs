@@ -2,7 +2,6 @@
 
 use std::convert::Infallible;
 use std::io::{self, ErrorKind};
-use std::net::Shutdown;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,13 +15,12 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use mcp_application::{ConnectionSlot, ConnectionTimeouts};
 use mcp_proto::server::{PeerKey, too_many_connections};
-use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
 use tokio_io_timeout::TimeoutStream;
 
+use super::client_socket::ClientSocket;
 use super::driver::Urgent;
 use super::half_close::{Closed, Current};
 use super::inbox::Inbox;
@@ -139,14 +137,13 @@ impl Drop for Answering {
 pub(super) async fn serve(
     inbox: Inbox,
     timeouts: ConnectionTimeouts,
-    stream: Arc<TcpStream>,
+    stream: Arc<ClientSocket>,
     slot: ConnectionSlot<Arc<Notify>>,
     eviction: Arc<Notify>,
     peer: PeerKey,
     mut service_stage: watch::Receiver<ServiceStage>,
 ) {
-    // Small responses must not be delayed by Nagle's algorithm. If the option cannot be set, they are.
-    let _ = stream.set_nodelay(true);
+    stream.set_nodelay();
     let stage = Mutex::new(Stage::Idle(Instant::now()));
     let (current, urgent) = (Current::default(), inbox.urgent().clone());
     let activity = Arc::new(Activity {
@@ -235,9 +232,9 @@ pub(super) async fn serve(
 }
 
 /// Answers the first request with 503.
-pub(super) async fn refuse(mut stream: TcpStream, _slot: ConnectionSlot<Arc<Notify>>) {
-    let service = hyper::service::service_fn(async |_: Request<Incoming>| {
-        Ok::<_, Infallible>(too_many_connections().map(HttpBody::whole))
+pub(super) async fn refuse(mut stream: ClientSocket, _slot: ConnectionSlot<Arc<Notify>>) {
+    let service = hyper::service::service_fn(|_: Request<Incoming>| {
+        std::future::ready(Ok::<_, Infallible>(too_many_connections().map(HttpBody::whole)))
     });
     let serving = http1::Builder::new().keep_alive(false).serve_connection(TokioIo::new(&mut stream), service);
     let _ = timeout(REFUSAL_TIME, serving).await;
@@ -247,7 +244,7 @@ pub(super) async fn refuse(mut stream: TcpStream, _slot: ConnectionSlot<Arc<Noti
 }
 
 /// Answers with 503 without waiting for a request, as far as that can be written without blocking.
-pub(super) fn refuse_at_once(stream: &TcpStream) {
+pub(super) fn refuse_at_once(stream: &ClientSocket) {
     let (head, body) = too_many_connections().into_parts();
     let mut text = format!("HTTP/1.1 {}\r\nconnection: close\r\ncontent-length: {}\r\n", head.status, body.len());
     for (name, value) in &head.headers {
@@ -255,7 +252,7 @@ pub(super) fn refuse_at_once(stream: &TcpStream) {
     }
     text.push_str("\r\n");
     // The runtime has no readiness for this socket yet, so it is written to directly.
-    let _ = SockRef::from(stream).send(&[text.as_bytes(), &body].concat());
+    let _ = stream.send(&[text.as_bytes(), &body].concat());
 }
 
 async fn until_aborted(body: Option<&Watched>) {
@@ -273,7 +270,7 @@ async fn until(deadline: Option<Instant>) {
 }
 
 /// Reads and discards bytes for up to [`LINGER`].
-async fn linger(stream: &TcpStream) {
+async fn linger(stream: &ClientSocket) {
     let reading = async {
         let mut buffer = [0; CHUNK];
         while stream.readable().await.is_ok() {
@@ -290,7 +287,7 @@ async fn linger(stream: &TcpStream) {
 /// The socket of a connection, which reports when bytes are read and makes ambiguous requests invalid.
 #[derive(Debug)]
 struct Socket {
-    stream: Arc<TcpStream>,
+    stream: Arc<ClientSocket>,
     activity: Arc<Activity>,
     lines: RequestLines,
 }
@@ -345,7 +342,7 @@ impl AsyncWrite for Socket {
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(SockRef::from(&*self.stream).shutdown(Shutdown::Write))
+        Poll::Ready(self.stream.shutdown_write())
     }
 }
 

@@ -3,10 +3,10 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::io::Interest;
-use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::time::{Duration, timeout};
 
+use super::client_socket::ClientSocket;
 use super::driver::Arrived;
 
 /// The request that a connection answers, as far as the driver needs to know it when the client ends its sending side.
@@ -43,7 +43,7 @@ pub(super) enum Closed {
 
 impl Closed {
     /// As far as it is known now, even if there are unread bytes in front of the end.
-    pub(super) async fn of(stream: &TcpStream) -> Self {
+    pub(super) async fn of(stream: &ClientSocket) -> Self {
         // If the socket is not ready now, it was not closed.
         let ready = timeout(Duration::ZERO, stream.ready(Interest::READABLE | Interest::WRITABLE)).await;
         match ready {
