@@ -78,7 +78,47 @@ macro_rules! client_builder_methods {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! http_client_builder_methods {
-    (driver: $driver:literal, exchange: $exchange:literal) => {
+    (
+        driver: $driver:literal,
+        asynchronous: [$($async:ident)?] [$($await:tt)*],
+        exchange: $exchange:literal,
+        fetch: $fetch:path
+    ) => {
+        /// Reads the card of the server: what can be known about it before a client connects. `None` if it has none.
+        ///
+        /// The request has the headers of [`Builder::header`], and no token of a sign-in, since a card is public. What it states
+        /// proves nothing: what the server says once it is connected counts. SEP-2127, which states this, is a draft.
+        ///
+        /// # Errors
+        ///
+        /// [`Error::Card`] if there is no answer within 10 seconds or the timeout of requests, or no card, and
+        /// [`Error::SetUp`] if the HTTP client could not be set up.
+        ///
+        /// # Example
+        ///
+        /// ```no_run
+        #[doc = concat!("# ", stringify!($($async)?), " fn example() -> Result<(), ", $driver, "::Error> {")]
+        #[doc = concat!("use ", $driver, "::Client;")]
+        ///
+        #[doc = concat!(
+            "let card = Client::builder().http(\"https://example.com/mcp\")?.server_card()",
+            stringify!($($await)*),
+            "?;"
+        )]
+        /// println!("{}", card.map_or("there is no card".to_owned(), |card| card.description));
+        /// # Ok(())
+        /// # }
+        /// ```
+        pub $($async)? fn server_card(self) -> Result<Option<::mcp_model::ServerCard>, Error> {
+            let (http, options) = (self.server.http, self.server.options);
+            let failed = |reason: $crate::CardFailure| reason.into_error(&format!("the server at {}", http.server()));
+            let timeout = self.config.request_timeout.min($crate::CARD_TIMEOUT);
+            let request = $crate::card_request(&http);
+            let response = $fetch(options, &http, request, $crate::MAX_CARD, timeout)$($await)*?;
+            let response = response.map_err(|error| failed($crate::CardFailure::NotFetched(error.into())))?;
+            $crate::read_card(&response).map_err(failed)
+        }
+
         /// Adds a header to every request to the server's origin. Requests to other origins do not get it.
         ///
         /// # Errors

@@ -5,6 +5,7 @@ use mcp_proto::client::Outcome;
 use mcp_proto::{ErrorObject, Failed, Json, UsageError};
 
 use crate::InvalidService;
+use crate::server_cards::CardFailure;
 #[cfg(feature = "skills")]
 use crate::skills::SkillMismatch;
 #[cfg(feature = "validation")]
@@ -45,6 +46,14 @@ pub enum Error {
     /// The resource that was read is not the page of an app.
     #[error("the server's resource is no app: it has no HTML of the type {}", mcp_model::APP_MIME_TYPE)]
     NotAnApp,
+    /// The server's card cannot be read.
+    #[error("the card of {server} cannot be read: {reason}")]
+    Card {
+        /// The server, as in [`Error::Failed`].
+        server: Box<str>,
+        /// The reason.
+        reason: CardFailure,
+    },
     /// The arguments of a call cannot be written as a JSON object. The text is that of the application's `Serialize`.
     #[error("the arguments cannot be written as a JSON object of the expected form: {0}")]
     Arguments(serde_json::Error),

@@ -61,6 +61,7 @@ mod proxy_exceptions;
 mod publishers;
 pub mod router;
 mod running;
+mod server_cards;
 mod shared_task_runs;
 #[cfg(feature = "skills")]
 pub mod skills;
@@ -105,6 +106,7 @@ pub use progress::{ProgressBytes, ProgressQueue};
 pub use proxy_exceptions::ProxyExceptions;
 pub use publishers::{Publisher, Publishers};
 pub use running::{ChangeReceiver, Running};
+pub use server_cards::{CARD_TIMEOUT, CardFailure, MAX_CARD, card_request, read_card};
 pub use shared_task_runs::{RouterTasks, SharedTaskRuns};
 pub use state::StateKeys;
 pub use task_call::{TaskCall, TaskStep};

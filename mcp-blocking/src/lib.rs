@@ -195,7 +195,7 @@ pub use mcp_application as application;
 pub use mcp_application::router::HandlerError;
 #[cfg(feature = "schema")]
 pub use mcp_application::router::{NoArguments, Structured};
-pub use mcp_application::{Authenticated, Change, Error, InvalidService, Observation, StateKeys};
+pub use mcp_application::{Authenticated, CardFailure, Change, Error, InvalidService, Observation, StateKeys};
 pub use mcp_auth as auth;
 pub use mcp_intermediary as intermediary;
 pub use mcp_intermediary::Observer;

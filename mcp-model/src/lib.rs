@@ -90,6 +90,7 @@ mod prompts;
 mod resources;
 mod roots;
 mod sampling;
+mod server_card;
 mod skills;
 mod subscriptions;
 mod task_extension;
@@ -158,6 +159,7 @@ pub use sampling::{
     CreateMessageRequestParams, CreateMessageResult, IncludeContext, ModelHint, ModelPreferences, SamplingContent,
     SamplingMessage, StopReason, ToolChoice, ToolChoiceMode,
 };
+pub use server_card::{ServerCard, ServerRemote, ServerRepository};
 pub use skills::{
     GetSkillRequestParams, GetSkillResult, ListSkillsResult, ReadResourceDirectoryRequestParams,
     ReadResourceDirectoryResult, Skill, SkillResource, SkillResources,

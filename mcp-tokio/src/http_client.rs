@@ -6,7 +6,7 @@
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `fetch` | requests whose responses are read in full: those of a sign-in |
+//! | `fetch` | requests whose responses are read in full: those of a sign-in, and that for a server's card |
 //! | `outgoing` | the body of a request, which reports when it is read |
 //! | `settings` | headers and HTTP clients that change while proxies use them |
 //! | `failure` | conversion of the HTTP library's errors for the machine |

@@ -85,6 +85,7 @@ pub mod routed_tasks;
 pub mod schema;
 pub mod scripted;
 pub mod seeded;
+pub mod server_cards;
 pub mod sign_in_simulation;
 pub mod simulation;
 pub mod tools;

@@ -25,6 +25,7 @@ use super::typed_handler::{TypedHandler, TypedHandlers};
 use super::{Client, Handler, Shared};
 use crate::backpressure::Backpressure;
 use crate::child::{Child, INBOX, Process};
+use crate::http_client::fetch::fetch_from_server;
 use crate::http_client::{HttpOptions, Pool};
 use crate::inbox::Inbox;
 use crate::link::Feed;
@@ -226,7 +227,9 @@ impl Builder {
 impl Builder<HttpServer> {
     mcp_application::http_client_builder_methods! {
         driver: "mcp_blocking",
-        exchange: "Each exchange has a thread, a buffer and a connection of its own."
+        asynchronous: [] [],
+        exchange: "Each exchange has a thread, a buffer and a connection of its own.",
+        fetch: fetch_from_server
     }
 
     /// Connects, and waits until the server has answered.

@@ -1,4 +1,4 @@
-//! Requests whose responses are read in full: those of a sign-in to authorization servers.
+//! Requests whose responses are read in full: those of a sign-in to authorization servers, and that for a server's card.
 
 use std::io::{self, Read};
 use std::time::Duration;
@@ -6,12 +6,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{Request, Response};
 use mcp_auth::{AddressRefused, FetchFailure, Reach};
+use mcp_proto::client::HttpConfig;
 use ureq::config::Config;
 use ureq::http::Uri;
 use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver};
 use ureq::unversioned::transport::NextTimeout;
 use ureq::{Agent, Error};
 
+use super::address_cache::AddressCache;
 use super::options::HttpOptions;
 
 /// Sends a request, follows no redirect, and reads the body of the response up to `limit` bytes.
@@ -33,11 +35,38 @@ pub(crate) fn fetch(
     options.read_env(&server).map_err(|_| FetchFailure::Unreachable)?;
     let resolver = CheckedResolver { reach, system: DefaultResolver::default() };
     let agent = options.agent_with(resolver, None, options.needs_tls(request.uri()));
+    exchange(&agent, request, limit, timeout)
+}
+
+/// Sends a request to the server for which these options are, as [`fetch`] does to any.
+///
+/// # Errors
+///
+/// The outer error if the environment sets an HTTP proxy that cannot be used; the inner one if there is no response, or
+/// it is too large.
+pub(crate) fn fetch_from_server(
+    mut options: HttpOptions,
+    server: &HttpConfig,
+    request: Request<Bytes>,
+    limit: usize,
+    timeout: Duration,
+) -> Result<Result<Response<Vec<u8>>, FetchFailure>, mcp_application::Error> {
+    options.read_env(server).map_err(|error| mcp_application::Error::SetUp(error.into()))?;
+    let agent = options.agent(&AddressCache::default(), options.needs_tls(request.uri()));
+    Ok(exchange(&agent, request, limit, timeout))
+}
+
+fn exchange(
+    agent: &Agent,
+    request: Request<Bytes>,
+    limit: usize,
+    timeout: Duration,
+) -> Result<Response<Vec<u8>>, FetchFailure> {
     let (parts, body) = request.into_parts();
     let response = if body.is_empty() {
-        run(&agent, Request::from_parts(parts, ()), timeout)
+        run(agent, Request::from_parts(parts, ()), timeout)
     } else {
-        run(&agent, Request::from_parts(parts, body.to_vec()), timeout)
+        run(agent, Request::from_parts(parts, body.to_vec()), timeout)
     };
     let (head, body) = response.map_err(|error| failure(&error))?.into_parts();
     let mut read = Vec::new();

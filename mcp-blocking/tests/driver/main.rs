@@ -15,6 +15,7 @@ mod private_port;
 mod router;
 mod running;
 mod server;
+mod server_card;
 mod sign_in;
 mod tls;
 mod typed_client;

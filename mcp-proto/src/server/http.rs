@@ -339,10 +339,11 @@ impl Server<Http> {
     ///
     /// Rules: SH-S-03, OA-Z-01.
     pub fn set_access(&mut self, http: HttpConfig) {
-        let HttpConfig { access, cors, protected_resource, .. } = http;
+        let HttpConfig { access, cors, protected_resource, server_card, .. } = http;
         self.transport.exchanges.set_cors(cors);
         let own = &mut self.transport.config;
-        (own.access, own.cors, own.protected_resource) = (access, cors, protected_resource);
+        (own.access, own.cors, own.protected_resource, own.server_card) =
+            (access, cors, protected_resource, server_card);
     }
 
     /// The number of open sessions.
@@ -356,7 +357,7 @@ impl Http {
     fn on_head(&mut self, head: Parts, info: RequestInfo, output: &mut Output<'_>) -> ExchangeKey {
         let key = self.exchanges.new_key();
         // The metadata have headers of their own.
-        if self.config.cors && self.config.metadata_at(head.uri.path()).is_none() {
+        if self.config.cors && self.config.public_document_at(head.uri.path()).is_none() {
             self.exchanges.note_origin(key, &head, &self.config.access);
         }
         let planned = self.planned(&head, &info);
@@ -408,8 +409,8 @@ impl Http {
                 }
             }
             Plan::Metadata => {
-                if let Some(resource) = self.config.metadata_at(head.uri.path()) {
-                    let response = metadata::document(resource);
+                if let Some(document) = self.config.public_document_at(head.uri.path()) {
+                    let response = metadata::document(document, &head.headers);
                     self.exchanges.respond(key, response, output);
                 }
             }

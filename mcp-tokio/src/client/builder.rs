@@ -27,6 +27,8 @@ use crate::authorize::Authorize;
 use crate::byte_stream::ByteStream;
 use crate::child;
 #[cfg(feature = "http-client")]
+use crate::http_client::fetch::fetch_from_server;
+#[cfg(feature = "http-client")]
 use crate::http_client::{Exchanges, HttpClientError, HttpOptions};
 use crate::link::Feed;
 use crate::operations::{Network, Operations};
@@ -211,7 +213,9 @@ impl Builder {
 impl Builder<HttpServer> {
     mcp_application::http_client_builder_methods! {
         driver: "mcp_tokio",
-        exchange: "Each exchange has a buffer, and may have a connection of its own."
+        asynchronous: [async] [.await],
+        exchange: "Each exchange has a buffer, and may have a connection of its own.",
+        fetch: fetch_from_server
     }
 
     /// Connects, and waits until the server has answered.

@@ -1,4 +1,4 @@
-//! Requests whose responses are read in full: those of a sign-in to authorization servers.
+//! Requests whose responses are read in full: those of a sign-in to authorization servers, and that for a server's card.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,13 +6,15 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response};
+use mcp_application::Error;
 use mcp_auth::{AddressRefused, FetchFailure, Reach};
+use mcp_proto::client::HttpConfig;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use tokio::net::lookup_host;
 use tokio::time::timeout;
 
 use super::failure::{causes, in_words};
-use super::{HttpClientError, HttpOptions, head, is_direct, without_interference};
+use super::{HttpClientError, HttpOptions, client_for, head, is_direct, without_interference};
 
 /// Sends one request after the other.
 pub(crate) struct Fetcher {
@@ -68,17 +70,43 @@ impl Fetcher {
         let client = if is_direct(&server) { &self.direct } else { &self.other };
         let request = reqwest::Request::try_from(request).map_err(|_| FetchFailure::Unreachable)?;
         self.resolver.expect(request.url().host_str().unwrap_or_default(), reach);
-        let mut response = client.execute(request).await.map_err(|error| failure(&error))?;
-        let head = head(&mut response);
-        let mut body = Vec::new();
-        while let Some(part) = response.chunk().await.map_err(|error| failure(&error))? {
-            if part.len() > limit.saturating_sub(body.len()) {
-                return Err(FetchFailure::TooLarge);
-            }
-            body.extend_from_slice(&part);
-        }
-        Ok(Response::from_parts(head, body))
+        read_in_full(client, request, limit).await
     }
+}
+
+/// Sends a request to the server for which these options are, with the HTTP client of the connection to it: its names
+/// are resolved as there, and any address may be reached, because the application has chosen the server.
+///
+/// # Errors
+///
+/// The outer error if the HTTP client cannot be set up; the inner one if there is no response, or it is too large.
+pub(crate) async fn fetch_from_server(
+    options: HttpOptions,
+    server: &HttpConfig,
+    request: Request<Bytes>,
+    limit: usize,
+    time: Duration,
+) -> Result<Result<Response<Vec<u8>>, FetchFailure>, Error> {
+    let client = client_for(options, server).map_err(|error| Error::SetUp(error.into()))?.client;
+    let Ok(request) = reqwest::Request::try_from(request) else { return Ok(Err(FetchFailure::Unreachable)) };
+    Ok(timeout(time, read_in_full(&client, request, limit)).await.unwrap_or(Err(FetchFailure::TimedOut)))
+}
+
+async fn read_in_full(
+    client: &reqwest::Client,
+    request: reqwest::Request,
+    limit: usize,
+) -> Result<Response<Vec<u8>>, FetchFailure> {
+    let mut response = client.execute(request).await.map_err(|error| failure(&error))?;
+    let head = head(&mut response);
+    let mut body = Vec::new();
+    while let Some(part) = response.chunk().await.map_err(|error| failure(&error))? {
+        if part.len() > limit.saturating_sub(body.len()) {
+            return Err(FetchFailure::TooLarge);
+        }
+        body.extend_from_slice(&part);
+    }
+    Ok(Response::from_parts(head, body))
 }
 
 fn failure(error: &reqwest::Error) -> FetchFailure {

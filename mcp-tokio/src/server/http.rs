@@ -68,12 +68,13 @@ const INPUTS: usize = 256;
 /// client if their keys are equal ([`HttpConfig::evict_after`]); [`HttpService::serve`] adds the key itself.
 ///
 /// As a service, it answers requests at every path, because the router has already selected the path. Only
-/// [`HttpService::serve`] checks [`HttpConfig::path`]. The paths of [`HttpConfig::two_endpoints`] and of
-/// [`HttpConfig::protected_resource`] are always checked, against the part of the request's path that the router has
-/// left.
+/// [`HttpService::serve`] checks [`HttpConfig::path`]. The paths of [`HttpConfig::two_endpoints`], of
+/// [`HttpConfig::protected_resource`] and of [`HttpConfig::server_card`] are always checked, against the part of the
+/// request's path that the router has left.
 ///
 /// [`HttpConfig::path`]: mcp_proto::server::HttpConfig::path
 /// [`HttpConfig::two_endpoints`]: mcp_proto::server::HttpConfig::two_endpoints
+/// [`HttpConfig::server_card`]: mcp_proto::server::HttpConfig::server_card
 /// [`HttpConfig::protected_resource`]: mcp_proto::server::HttpConfig::protected_resource
 /// [`HttpConfig::evict_after`]: mcp_proto::server::HttpConfig::evict_after
 ///

@@ -19,6 +19,7 @@ mod proxy;
 mod redis_values;
 mod router;
 mod server;
+mod server_card;
 mod sign_in;
 mod store;
 mod stores_over_sockets;

@@ -151,6 +151,12 @@ impl HttpConfig {
         self.headers.contains_key(AUTHORIZATION)
     }
 
+    /// The headers of every request to the server's origin. They may contain credentials.
+    #[must_use]
+    pub const fn headers(&self) -> &HeaderMap {
+        &self.headers
+    }
+
     /// The server's URL for people to read: without the query, which may contain a key.
     #[must_use]
     pub fn server(&self) -> String {

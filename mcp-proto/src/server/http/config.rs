@@ -1,5 +1,6 @@
 //! The configuration of a server's HTTP transport.
 
+use crate::Json;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -91,6 +92,16 @@ impl StoredSessions {
     }
 }
 
+/// The end of the path of the server card.
+const CARD: &str = "/server-card";
+
+/// What a server serves to everybody.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum PublicDocument<'c> {
+    Metadata(&'c ProtectedResource),
+    Card(&'c Json),
+}
+
 /// The configuration of a server's HTTP transport. Each field may be set as such, or by the method of its name.
 ///
 /// # Example: both HTTP transports, for one origin
@@ -133,6 +144,10 @@ pub struct HttpConfig {
     ///
     /// Rules: OA-Z-01.
     pub protected_resource: Option<ProtectedResource>,
+    /// The server card: what a client or a catalogue can know about the server before it connects, such as `ServerCard` of
+    /// `mcp-model`. It is public, and served at the path of the endpoint with `/server-card` after it. SEP-2127, which states
+    /// this, is a draft. Default `None`.
+    pub server_card: Option<Json>,
     /// Where the sessions of clients of revisions up to 2025-11-25 are. Revision 2026-07-28 has no sessions. Default
     /// [`SessionMode::InMemory`].
     pub sessions: SessionMode,
@@ -202,6 +217,7 @@ setters! { HttpConfig:
     access(Access),
     cors(bool),
     protected_resource(ProtectedResource) => Some,
+    server_card(impl Into<Json>) => Some,
     sessions(SessionMode),
     get_stream(bool),
     delete(bool),
@@ -228,6 +244,7 @@ impl HttpConfig {
             access: Access::Loopback,
             cors: false,
             protected_resource: None,
+            server_card: None,
             sessions: SessionMode::InMemory,
             get_stream: true,
             delete: true,
@@ -259,7 +276,7 @@ impl HttpConfig {
     pub fn serves_path(&self, path: &str) -> bool {
         let is_own = self.path.as_deref().is_none_or(|own| is_at(path, own));
         let is_either = |two: &TwoEndpoints| is_at(path, &two.stream) || is_at(path, &two.messages);
-        is_own || self.two_endpoints.as_ref().is_some_and(is_either) || self.metadata_at(path).is_some()
+        is_own || self.two_endpoints.as_ref().is_some_and(is_either) || self.public_document_at(path).is_some()
     }
 
     /// The refusal of a request for a path that only the driver knows, such as a list of servers; `None` if the request
@@ -287,6 +304,17 @@ impl HttpConfig {
     pub fn refusal(&self, head: &Parts, challenge: Option<&Challenge>) -> Option<Response<Bytes>> {
         let refusal = self.access.check(head, true).err().or_else(|| challenge.map(Refusal::challenge))?;
         Some(refusal.into_response(UnreadableId::Null))
+    }
+
+    /// What is served to everybody at this path.
+    pub(crate) fn public_document_at(&self, path: &str) -> Option<PublicDocument<'_>> {
+        if let Some(resource) = self.metadata_at(path) {
+            return Some(PublicDocument::Metadata(resource));
+        }
+        let card = self.server_card.as_ref()?;
+        let endpoint = path.strip_suffix(CARD)?;
+        let is_own = self.path.as_deref().is_none_or(|own| is_at(endpoint, own) || (own == "/" && endpoint.is_empty()));
+        is_own.then_some(PublicDocument::Card(card))
     }
 
     /// The metadata, if they are served at this path. For an endpoint at `/`, this includes the well-known path without

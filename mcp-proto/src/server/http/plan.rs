@@ -16,7 +16,7 @@ impl Http {
         self.check_access(head)?;
         head::check_transfer(&head.headers)?;
         let path = head.uri.path();
-        if self.config.metadata_at(path).is_some() {
+        if self.config.public_document_at(path).is_some() {
             return plan_metadata(&head.method);
         }
         let own = self.config.path.as_deref();
@@ -62,9 +62,9 @@ impl Http {
         }
     }
 
-    /// Whether the host and the web page of a request are allowed. The metadata are for every page.
+    /// Whether the host and the web page of a request are allowed. The metadata and the server card are for every page.
     pub(crate) fn check_access(&self, head: &Parts) -> Result<(), Refusal> {
-        let is_for_some_pages = self.config.metadata_at(head.uri.path()).is_none();
+        let is_for_some_pages = self.config.public_document_at(head.uri.path()).is_none();
         self.config.access.check(head, is_for_some_pages)
     }
 
