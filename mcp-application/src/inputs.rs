@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 use mcp_model::ElicitAction;
 #[cfg(feature = "schema")]
 use mcp_model::ElicitRequestFormParams;
+#[cfg(feature = "validation")]
+use mcp_model::JsonObject;
 use mcp_model::{
     CreateMessageRequest, CreateMessageRequestParams, CreateMessageResult, ElicitRequest, ElicitRequestParams,
     ElicitResult, ListRootsRequest, ListRootsResult, Payload, RequestMethod, RequestParams,
@@ -105,7 +107,8 @@ impl Inputs {
         })
     }
 
-    /// Validates what users enter into forms by the schemas of the forms: lengths, ranges, choices and formats.
+    /// Validates what users enter into forms by the schemas of the forms: lengths, ranges, choices and formats. A field that is
+    /// null where the form accepts none is taken as not filled in.
     #[cfg(feature = "validation")]
     #[must_use]
     pub const fn validated(mut self) -> Self {
@@ -129,9 +132,10 @@ impl Inputs {
         let params = params.into();
         let answer = self.answer_to::<ElicitRequest>(key, &params)?;
         #[cfg(feature = "validation")]
-        if let (true, Some(answer)) = (self.is_validated, &answer) {
-            check_form(key, &params, answer)?;
-        }
+        let answer = match answer {
+            Some(answer) if self.is_validated => Some(accepted(key, &params, answer)?),
+            answer => answer,
+        };
         Ok(answer)
     }
 
@@ -223,17 +227,19 @@ pub enum Elicited<T> {
     Cancelled,
 }
 
-/// Whether what was entered conforms to the form.
+/// The answer, if what was entered conforms to the form.
 #[cfg(feature = "validation")]
-fn check_form(key: &str, params: &ElicitRequestParams, answer: &ElicitResult) -> Result<(), ErrorObject> {
-    let (ElicitRequestParams::Form(form), ElicitAction::Accept) = (params, &answer.action) else { return Ok(()) };
+fn accepted(key: &str, params: &ElicitRequestParams, mut answer: ElicitResult) -> Result<ElicitResult, ErrorObject> {
+    let (ElicitRequestParams::Form(form), ElicitAction::Accept) = (params, &answer.action) else { return Ok(answer) };
     let schema = CompiledSchema::of_form(&form.requested_schema).map_err(|error| {
         ErrorObject::new(code::INTERNAL_ERROR, &format!("the form '{key}' is no JSON Schema: {error}"))
     })?;
-    let entered = answer.content.clone().map_or(Json::empty_object(), Json::from);
-    let mismatch =
-        |mismatch| ErrorObject::invalid_params(&format!("the answer to '{key}' does not match its form: {mismatch}"));
-    schema.validate(&entered).map_err(mismatch)
+    let entered = answer.content.take().map_or(Json::empty_object(), Json::from);
+    let accepted = schema.accept(&entered).map_err(|mismatch| {
+        ErrorObject::invalid_params(&format!("the answer to '{key}' does not match its form: {mismatch}"))
+    })?;
+    answer.content = JsonObject::try_from(accepted).ok();
+    Ok(answer)
 }
 
 #[cfg(test)]
@@ -311,5 +317,8 @@ mod tests {
                 wrong.map(|wrong| format!("invalid params: the answer to 'a' does not match its form: {wrong}"));
             assert_eq!(validated.err().map(|error| error.message()), expected, "{answer}");
         }
+        let unfilled = r#"{"action":"accept","content":{"persons":2,"mail":null}}"#;
+        let accepted = answered(unfilled).validated().elicit("a", form()).unwrap().unwrap();
+        assert_eq!(accepted.content.unwrap().to_string(), r#"{"persons":2}"#);
     }
 }

@@ -25,7 +25,6 @@ use bytes::Bytes;
 use scan::Scanner;
 
 pub use edit::DuplicateKey;
-pub(crate) use edit::check_unique_keys;
 
 /// The deepest nesting of arrays and objects that is accepted unless a limit says otherwise.
 pub(crate) const DEFAULT_DEPTH: usize = 128;
@@ -53,7 +52,8 @@ pub struct Json(Bytes);
 impl Json {
     /// Validates `text` (RFC 8259, UTF-8), with at most 128 nested arrays and objects.
     ///
-    /// White space around the value is dropped; white space inside is kept.
+    /// White space around the value is dropped; white space inside is kept. The text is a `String`, a `Vec<u8>`, `Bytes` or a
+    /// `&'static str`; of another `&str`, pass a copy.
     ///
     /// # Errors
     ///

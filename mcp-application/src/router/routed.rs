@@ -118,7 +118,7 @@ impl RoutedCall {
             // The language model reads the text, and can correct its call.
             Target::Tool { .. } => {
                 #[cfg(feature = "validation")]
-                self.check_arguments()?;
+                let arguments = &self.accepted_arguments()?;
                 arguments::read(arguments).map_err(|reason| HandlerError::new(format!("invalid arguments: {reason}")))
             }
             Target::Prompt { .. } => arguments::read_texts(arguments)
@@ -178,10 +178,10 @@ impl RoutedCall {
     }
 
     #[cfg(feature = "validation")]
-    fn check_arguments(&self) -> Result<(), HandlerError> {
-        let Some(schemas) = &self.schemas else { return Ok(()) };
-        let checked = schemas.check_arguments(&self.arguments);
-        checked.map_err(|mismatch| HandlerError::new(format!("invalid arguments: {mismatch}")))
+    fn accepted_arguments(&self) -> Result<Json, HandlerError> {
+        let Some(schemas) = &self.schemas else { return Ok(self.arguments.clone()) };
+        let accepted = schemas.accept_arguments(&self.arguments);
+        accepted.map_err(|mismatch| HandlerError::new(format!("invalid arguments: {mismatch}")))
     }
 
     /// A mistake of the function, which its client cannot mend.

@@ -71,6 +71,16 @@ impl CheckedTool {
         self.arguments.validate(arguments)
     }
 
+    /// Validates the arguments that a client has sent, and returns them without members that are null where `inputSchema`
+    /// accepts none ([`CompiledSchema::accept`]).
+    ///
+    /// # Errors
+    ///
+    /// They do not conform to `inputSchema`.
+    pub fn accept_arguments(&self, arguments: &Json) -> Result<Json, SchemaMismatch> {
+        self.arguments.accept(arguments)
+    }
+
     /// The parameters of a call with these arguments.
     ///
     /// # Errors

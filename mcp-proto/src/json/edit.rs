@@ -55,6 +55,25 @@ impl Json {
         Ok(found.map(|span| Self(self.0.slice(span))))
     }
 
+    /// Finds out whether all members of each object, at any depth, have names of their own.
+    ///
+    /// # Errors
+    ///
+    /// [`DuplicateKey`] if an object has two members of one name.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use mcp_proto::Json;
+    ///
+    /// assert!(Json::parse(r#"{"a":{"b":1},"b":2}"#)?.check_unique_keys().is_ok());
+    /// assert!(Json::parse(r#"{"a":{"b":1,"\u0062":2}}"#)?.check_unique_keys().is_err());
+    /// # Ok::<(), mcp_proto::JsonError>(())
+    /// ```
+    pub fn check_unique_keys(&self) -> Result<(), DuplicateKey> {
+        check_unique_keys(self.as_bytes())
+    }
+
     /// The value of the first member with this name, for objects whose names were checked to be unique; `None` if there
     /// is none, or if this is not an object.
     pub fn first_member(&self, name: &str) -> Option<Self> {
@@ -283,8 +302,7 @@ fn elements(text: &[u8]) -> impl Iterator<Item = Range<usize>> {
 /// Each key of an object that is open takes 8 bytes, so a text that consists of keys takes about its own length again.
 /// Keys are sorted by hash and, for equal hashes, by text, so that neither many keys nor chosen collisions make this
 /// slower than sorting.
-pub(crate) fn check_unique_keys(json: &Json) -> Result<(), DuplicateKey> {
-    let text = json.as_bytes();
+fn check_unique_keys(text: &[u8]) -> Result<(), DuplicateKey> {
     let mut open: Vec<Option<usize>> = Vec::new();
     let mut keys: Vec<HashedKey> = Vec::new();
     let mut key_is_next = false;
@@ -479,7 +497,7 @@ mod tests {
             (r#"{"a":{"b":1},"c":2,"a":3}"#, false),
             (r#"{"a\"":1,"a\u0022":2}"#, false),
         ] {
-            assert_eq!(check_unique_keys(&json(text)).is_ok(), unique, "{text}");
+            assert_eq!(json(text).check_unique_keys().is_ok(), unique, "{text}");
         }
     }
 

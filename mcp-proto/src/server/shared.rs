@@ -10,7 +10,7 @@ use super::transport::{Kind, Route, ServerTransport, ToWrite, TransportNotice, T
 use crate::conversation::keys::{SessionKey, Ticket, TicketKey};
 use crate::conversation::outgoing;
 use crate::error::{Fault, UsageError};
-use crate::json::{Json, check_unique_keys};
+use crate::json::Json;
 use crate::jsonrpc::{ErrorObject, Message, Notification, RequestId, Response};
 use crate::limits::Limits;
 use crate::spec::{Method, ProtocolVersion, code};
@@ -163,7 +163,7 @@ impl<'s, T: ServerTransport> Shared<'s, T> {
     /// Refuses parameters with duplicate keys if that is configured, because readers differ in which one they use
     /// (JS6).
     pub(super) fn check_members(&mut self, params: Option<&Json>) -> Result<(), ErrorObject> {
-        if self.config().strict_json && params.is_some_and(|params| check_unique_keys(params).is_err()) {
+        if self.config().strict_json && params.is_some_and(|params| params.check_unique_keys().is_err()) {
             self.fault(Fault::DuplicateKey);
             return Err(ErrorObject::new(code::INVALID_PARAMS, "invalid params: two members of one name"));
         }
