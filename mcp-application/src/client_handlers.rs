@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use mcp_model::{ClientCapabilities, JsonObject};
+use mcp_proto::spec::UI_EXTENSION;
 use mcp_proto::{ErrorObject, Json, Method};
 
 /// A kind of request that a server makes of the application, in both eras: as a request of its own, or as an input
@@ -156,16 +157,18 @@ impl<Q, N> ClientHandlers<Q, N> {
     }
 }
 
-/// These capabilities of a client, and that it shows the pages of MCP Apps. What else they contain is not changed.
+/// These capabilities of a client, and an extension with these settings. What else they contain is not changed.
 ///
 /// # Example
 ///
 /// ```
+/// use mcp_application::{apps_extension, with_extension};
 /// use mcp_proto::Json;
 ///
 /// let capabilities = Json::parse(r#"{"roots":{},"extensions":{"com.example/x":{"a":1.0}},"other":7}"#)?;
+/// let (id, settings) = apps_extension();
 /// assert_eq!(
-///     mcp_application::with_apps(&capabilities).to_string(),
+///     with_extension(&capabilities, id, settings).to_string(),
 ///     concat!(
 ///         r#"{"roots":{},"extensions":{"com.example/x":{"a":1.0},"io.modelcontextprotocol/ui":"#,
 ///         r#"{"mimeTypes":["text/html;profile=mcp-app"]}},"other":7}"#
@@ -174,10 +177,22 @@ impl<Q, N> ClientHandlers<Q, N> {
 /// # Ok::<(), mcp_proto::JsonError>(())
 /// ```
 #[must_use]
-pub fn with_apps(capabilities: &Json) -> Json {
+pub fn with_extension(capabilities: &Json, id: &str, settings: JsonObject) -> Json {
     let extensions = capabilities.first_member("extensions").and_then(|known| JsonObject::try_from(known).ok());
-    let declared = ClientCapabilities::new().extensions(extensions.unwrap_or_default()).with_apps();
-    capabilities.with_member("extensions", declared.extensions.unwrap_or_default().as_json())
+    let declared = extensions.unwrap_or_default().with(id, settings);
+    capabilities.with_member("extensions", declared.as_json())
+}
+
+/// The extension with which a client states that it shows the pages of MCP Apps, and its settings.
+#[must_use]
+pub fn apps_extension() -> (&'static str, JsonObject) {
+    (UI_EXTENSION, ClientCapabilities::apps_settings())
+}
+
+/// The settings with which a peer has declared an extension in these capabilities; `None` if it has not.
+#[must_use]
+pub fn extension_in(capabilities: &Json, id: &str) -> Option<JsonObject> {
+    JsonObject::try_from(capabilities.first_member("extensions")?.first_member(id)?).ok()
 }
 
 impl<Q, N> Default for ClientHandlers<Q, N> {

@@ -21,8 +21,58 @@ macro_rules! client_builder_methods {
 
         /// Declares that this client shows the pages of MCP Apps, besides what [`Builder::capabilities`] has declared
         /// before: see [`Client::read_app`].
-        pub fn show_apps(mut self) -> Self {
-            self.config.capabilities = $crate::with_apps(&self.config.capabilities);
+        pub fn show_apps(self) -> Self {
+            let (id, settings) = $crate::apps_extension();
+            self.extension(id, settings)
+        }
+
+        /// Declares a protocol extension with its settings, besides what [`Builder::capabilities`] has declared before.
+        ///
+        /// # Example
+        ///
+        /// ```
+        #[doc = concat!("use ", $driver, "::Client;")]
+        #[doc = concat!("use ", $driver, "::model::JsonObject;")]
+        ///
+        /// let builder = Client::builder().extension("com.example/search", JsonObject::new().with("pages", true));
+        /// ```
+        pub fn extension(mut self, id: &str, settings: ::mcp_model::JsonObject) -> Self {
+            self.config.capabilities = $crate::with_extension(&self.config.capabilities, id, settings);
+            self
+        }
+
+        /// Calls a function for each request of the application before it is sent. It returns the request that is sent, and a
+        /// function that receives the outcome and returns the one for the caller; or an error for the caller, and then nothing
+        /// is sent. Of several functions, the one that was added first sees a request first and its outcome last. A request that
+        /// could not be sent, or whose [`InFlight`](crate::InFlight) was dropped, has no outcome. The requests that
+        /// [`Client::call_tool_as_task`] sends are passed to the function as well.
+        ///
+        /// # Example: a limit, and a log
+        ///
+        /// ```
+        #[doc = concat!("use ", $driver, "::Client;")]
+        #[doc = concat!("use ", $driver, "::proto::Json;")]
+        ///
+        /// let builder = Client::builder().around_calls(|call| {
+        ///     let method = call.method().clone();
+        ///     let call = call.timeout(std::time::Duration::from_secs(5));
+        #[doc = concat!("    Ok((call, move |outcome: Result<Json, ", $driver, "::Error>| {")]
+        ///         eprintln!("{method}: {}", if outcome.is_ok() { "done" } else { "failed" });
+        ///         outcome
+        ///     }))
+        /// });
+        /// ```
+        pub fn around_calls<A>(
+            mut self,
+            hook: impl Fn(::mcp_proto::client::Call) -> Result<(::mcp_proto::client::Call, A), Error>
+            + Send
+            + Sync
+            + 'static,
+        ) -> Self
+        where
+            A: FnOnce(Result<::mcp_proto::Json, Error>) -> Result<::mcp_proto::Json, Error> + Send + 'static,
+        {
+            self.hooks.add(hook);
             self
         }
 
@@ -74,7 +124,8 @@ macro_rules! client_builder_methods {
     };
 }
 
-/// The methods of a driver's `Builder` for a server over HTTP. `exchange` states what an exchange needs.
+/// The methods of a driver's `Builder` for a server over HTTP. `exchange` states what an exchange needs, and `fetch` sends
+/// a request with options to the server. In a driver with a runtime, `asynchronous` is `[async] [.await]`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! http_client_builder_methods {
@@ -191,6 +242,12 @@ macro_rules! http_client_builder_methods {
 #[macro_export]
 macro_rules! typed_calls {
     (asynchronous: [$($async:ident)?] [$($await:tt)*], example: $example:literal) => {
+        /// The settings with which the server has declared the extension of this id; `None` if it has not.
+        #[must_use]
+        pub fn server_extension(&self, id: &str) -> Option<::mcp_model::JsonObject> {
+            $crate::extension_in(&self.initialize_result().first_member("capabilities")?, id)
+        }
+
         /// Lists the tools of the page at `cursor`; `None` is the first page.
         ///
         /// # Errors

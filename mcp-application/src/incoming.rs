@@ -3,11 +3,11 @@
 use std::fmt;
 
 use http::{Extensions, HeaderMap};
-use mcp_model::{ClientCapabilities, Implementation, Payload};
+use mcp_model::{ClientCapabilities, Implementation, JsonObject, Payload};
 use mcp_proto::server::{Context, Principal, Server, ServerTransport};
 use mcp_proto::{Json, Method, ProtocolVersion, SessionKey, Ticket, TicketKey, TraceContext};
 
-use crate::CallSender;
+use crate::{CallSender, extension_in};
 
 /// A request of a client, and its context.
 pub struct IncomingRequest {
@@ -92,6 +92,12 @@ impl IncomingRequest {
     #[must_use]
     pub fn client_capabilities(&self) -> ClientCapabilities {
         ClientCapabilities::from_json(&self.context.client_capabilities).unwrap_or_default()
+    }
+
+    /// The settings with which the client has declared the extension of this id; `None` if it has not.
+    #[must_use]
+    pub fn client_extension(&self, id: &str) -> Option<JsonObject> {
+        extension_in(&self.context.client_capabilities, id)
     }
 
     /// The name and version that the client states; `None` if it states none, or they cannot be read. They are not

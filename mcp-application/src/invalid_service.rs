@@ -59,6 +59,20 @@ pub enum InvalidService {
         /// The URI of the resource.
         uri: Box<str>,
     },
+    /// The id of an extension has not the form of one.
+    #[error(
+        "the extension '{id}' cannot be declared: its id must be a vendor, a slash and a name, such as com.example/search"
+    )]
+    ExtensionId {
+        /// The id.
+        id: Box<str>,
+    },
+    /// An extension has a method of the specification.
+    #[error("the method '{method}' is one of the specification: an extension needs a name of its own for each method")]
+    ExtensionMethod {
+        /// The method.
+        method: Box<str>,
+    },
     /// A URI template has expressions that cannot be matched.
     #[error(
         "the URI template '{template}' cannot be used: it must be one of RFC 6570, each variable once, with text \

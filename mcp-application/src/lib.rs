@@ -31,6 +31,7 @@
 
 mod accept;
 mod authenticated;
+mod call_hooks;
 mod call_params;
 mod change;
 mod child_end;
@@ -75,11 +76,12 @@ pub mod validation;
 
 pub use accept::may_accept_later;
 pub use authenticated::Authenticated;
+pub use call_hooks::{CallHooks, CallOutcome, HookedCall};
 pub use call_params::{completion, directory, page, prompt, tool_call};
 pub use change::Change;
 pub use child_end::{ChildEnd, LAST_OUTPUT_TIMEOUT};
 pub use client_event::ClientEvent;
-pub use client_handlers::{ClientHandlers, RequestKind, with_apps};
+pub use client_handlers::{ClientHandlers, RequestKind, apps_extension, extension_in, with_extension};
 pub use client_limits::{
     CLOSED_INPUT_TIMEOUT, CONNECT_TIMEOUT, EXIT_TIMEOUT, LONGEST_TIMEOUT, MAX_CHANGE_BYTES, MAX_CHANGES,
     PROXY_FLUSH_TIMEOUT, STORED_TOKEN_TIMEOUT, STREAM_FLUSH_TIMEOUT, URGENT_PROXY_FLUSH_TIMEOUT,

@@ -13,6 +13,7 @@
 //! | `answer`, `structured_answer` | what handlers may return |
 //! | `driver_router` | what the router of a driver consists of, and its methods that are the same in all drivers |
 //! | `missing_schema` | what the compiler states without the feature `schema` |
+//! | `extension` | protocol extensions: their methods, and their hooks |
 //! | `finite` | numbers that JSON cannot represent (feature `schema`) |
 //! | `skills` | skills, whose files are resources (feature `skills`) |
 //! | `state_router` | functions that receive a state of the application |
@@ -41,6 +42,7 @@ mod answer;
 pub(crate) mod arguments;
 mod driver_router;
 mod entries;
+mod extension;
 #[cfg(feature = "schema")]
 mod finite;
 mod missing_schema;
@@ -55,22 +57,28 @@ mod state_router;
 mod structured_answer;
 
 use std::collections::BTreeMap;
+#[cfg(feature = "skills")]
+use std::sync::Arc;
 
 use entries::Entries;
+use extension::{Extended, Extensions};
 use mcp_model::{
     APP_MIME_TYPE, CallToolRequest, CompleteRequest, CompleteResult, Completion, CompletionReference, GetPromptRequest,
     JsonObject, ListPromptsRequest, ListResourceTemplatesRequest, ListResourcesRequest, ListToolsRequest, Payload,
     Prompt, PromptsCapability, ReadResourceRequest, RequestMethod, Resource, ResourceTemplate, ResourcesCapability,
     ServerCapabilities, Tool, ToolsCapability, UriTemplate,
 };
+#[cfg(feature = "skills")]
+use mcp_proto::spec::SKILLS_EXTENSION;
 use mcp_proto::spec::param_headers::Annotations;
 use mcp_proto::spec::structured;
 use mcp_proto::{ErrorObject, Json, Method, Notification, ProtocolVersion};
 #[cfg(feature = "skills")]
 use skills::Skills;
 
-pub use answer::IntoAnswer;
+pub use answer::{ExtensionRequest, IntoAnswer, extension_result};
 pub use driver_router::DriverRouter;
+pub use extension::{AfterRoute, Extension, Hooked, RouteOutcome, notification_params};
 pub use mcp_proto::server::HandlerError;
 pub use missing_schema::NeedsFeatureSchema;
 pub use routed::{CompletionInput, RoutedCall};
@@ -80,11 +88,11 @@ pub use shared::{ChangeableRouter, Changed, SharedRoutes};
 #[cfg(feature = "schema")]
 pub use structured_answer::Structured;
 
-use crate::InvalidService;
 #[cfg(feature = "skills")]
 use crate::skills::{InvalidSkill, SkillDirectory};
 #[cfg(feature = "validation")]
 use crate::validation::CheckedTool;
+use crate::{IncomingRequest, InvalidService};
 
 /// The tools, prompts, resources and completions of a server, each with a handler.
 ///
@@ -105,7 +113,8 @@ pub struct Router<H> {
     /// The `SKILL.md` of a skill has no handler.
     resources: Entries<Option<Readable<H>>>,
     #[cfg(feature = "skills")]
-    skills: Skills,
+    skills: Arc<Skills>,
+    extensions: Extensions<H>,
     templates: Entries<(UriTemplate, Readable<H>)>,
     completions: BTreeMap<Completed, H>,
     page_size: usize,
@@ -154,7 +163,8 @@ impl<H> Default for Router<H> {
             prompts: Entries::default(),
             resources: Entries::default(),
             #[cfg(feature = "skills")]
-            skills: Skills::default(),
+            skills: Arc::default(),
+            extensions: Extensions::default(),
             templates: Entries::default(),
             completions: BTreeMap::new(),
             page_size: usize::MAX,
@@ -315,8 +325,11 @@ impl<H: Clone> Router<H> {
             if let Some(file) = taken {
                 return Err(InvalidSkill::DuplicateResource { uri: file.uri.as_str().into() });
             }
-            let listed = self.skills.add(served)?;
-            self.resources.add(&uri, listed, None);
+            // The extension shares the skills, which would be copied.
+            self.extensions.remove(SKILLS_EXTENSION);
+            let listed = Arc::make_mut(&mut self.skills).add(served);
+            self.serve_skills();
+            self.resources.add(&uri, listed?, None);
             Ok(())
         });
         if let Err(reason) = added {
@@ -327,7 +340,56 @@ impl<H: Clone> Router<H> {
     /// Removes a skill. Returns whether there was one whose `SKILL.md` has this URI.
     #[cfg(feature = "skills")]
     pub fn remove_skill(&mut self, uri: &str) -> bool {
-        self.skills.remove(uri) && self.resources.remove(uri)
+        self.extensions.remove(SKILLS_EXTENSION);
+        let is_removed = Arc::make_mut(&mut self.skills).remove(uri);
+        self.serve_skills();
+        is_removed && self.resources.remove(uri)
+    }
+
+    /// Adds the extension for skills, with the skills as they are now.
+    #[cfg(feature = "skills")]
+    fn serve_skills(&mut self) {
+        if let Some(row) = Skills::extension(&self.skills) {
+            // The application may have added an extension with the same id.
+            if let Err(mistake) = self.extensions.add(row) {
+                self.mistaken(mistake);
+            }
+        }
+    }
+
+    /// Adds an extension. Returns the handlers of its notifications.
+    pub fn add_extension<N>(&mut self, extension: Extension<H, N>) -> BTreeMap<Method, N> {
+        let (row, notifications, mistake) = extension.into_parts();
+        if let Some(mistake) = mistake.or(self.extensions.add(row).err()) {
+            self.mistaken(mistake);
+        }
+        notifications
+    }
+
+    /// Removes the extension of the specification with this id, if the router serves it.
+    pub fn remove_extension(&mut self, id: &str) {
+        self.extensions.remove(id);
+    }
+
+    /// Notes that two extensions have a notification of this name.
+    pub fn mistaken_notification(&mut self, method: &Method) {
+        self.mistaken(extension::duplicate_method(method));
+    }
+
+    /// Calls the hooks of the extensions for a request, and checks that its client has declared the extension that its
+    /// method needs.
+    ///
+    /// # Errors
+    ///
+    /// The outcome of the request, which is not routed.
+    pub fn begin(&self, request: &IncomingRequest) -> Result<Hooked, RouteOutcome> {
+        self.extensions.begin(request)
+    }
+
+    /// Whether a notification of an extension is handled, if it is of a client with these capabilities.
+    #[must_use]
+    pub fn takes_notification(&self, method: &Method, client_capabilities: &Json) -> bool {
+        self.extensions.take_notification(method, client_capabilities)
     }
 
     /// Adds a resource template (RFC 6570), as far as it [can be matched](UriTemplate::can_be_matched). A decoded value may
@@ -406,10 +468,7 @@ impl<H: Clone> Router<H> {
         if !self.completions.is_empty() {
             capabilities.completions = Some(JsonObject::new());
         }
-        #[cfg(feature = "skills")]
-        {
-            capabilities.extensions = self.skills.extensions();
-        }
+        capabilities.extensions = self.extensions.declared();
         Ok(capabilities)
     }
 
@@ -443,9 +502,10 @@ impl<H: Clone> Router<H> {
     }
 
     fn find(&self, method: &Method, params: Option<&Json>, version: ProtocolVersion) -> Routed<H> {
-        #[cfg(feature = "skills")]
-        if let Some(answer) = self.skills.answer(method, params, self.page_size) {
-            return Routed::Answered(answer);
+        match self.extensions.find(method, params, version, self.page_size) {
+            Some(Extended::Answered(answer)) => return Routed::Answered(answer),
+            Some(Extended::Handled(handler, call)) => return Routed::Handled { handler, call },
+            None => {}
         }
         if *method == ListToolsRequest::METHOD && self.tools.is_offered() {
             let tools = page("tools", &self.tools, params, self.page_size);
@@ -477,10 +537,9 @@ impl<H: Clone> Router<H> {
 
     fn call_tool(&self, params: Option<&Json>, version: ProtocolVersion) -> Result<Routed<H>, ErrorObject> {
         let params = CallToolRequest::params(params)?;
-        let handler = self
-            .tools
-            .get(&params.name)
-            .ok_or_else(|| ErrorObject::invalid_params("unknown tool: 'tools/list' returns the names of all tools"))?;
+        let handler = self.tools.get(&params.name).ok_or_else(|| {
+            ErrorObject::invalid_params("there is no tool of this name; tools/list returns the names of all")
+        })?;
         let arguments = params.arguments.map_or(Json::empty_object(), Json::from);
         #[cfg(feature = "validation")]
         let schemas = self.schemas.as_ref().and_then(|schemas| schemas.get(params.name.as_str())).cloned();
@@ -493,7 +552,7 @@ impl<H: Clone> Router<H> {
     fn get_prompt(&self, params: Option<&Json>, version: ProtocolVersion) -> Result<Routed<H>, ErrorObject> {
         let params = GetPromptRequest::params(params)?;
         let handler = self.prompts.get(&params.name).ok_or_else(|| {
-            ErrorObject::invalid_params("unknown prompt: 'prompts/list' returns the names of all prompts")
+            ErrorObject::invalid_params("there is no prompt of this name; prompts/list returns the names of all")
         })?;
         let arguments = strings(params.arguments.iter().flatten());
         Ok(Routed::Handled { handler: handler.clone(), call: RoutedCall::prompt(params.name, arguments, version) })
@@ -666,8 +725,9 @@ mod tests {
     #[cfg(feature = "validation")]
     #[test]
     fn arguments_and_results_are_validated_by_the_schemas_of_tools_added_before_and_after() {
-        let tool = Tool::new("t", schema(r#"{"type":"object","properties":{"n":{"maximum":9}}}"#))
-            .output_schema(schema(r#"{"type":"object","properties":{"m":{"type":"string"}},"required":["m"]}"#));
+        let tool =
+            Tool::new("t", schema(r#"{"type":"object","properties":{"n":{"maximum":9},"o":{"type":"string"}}}"#))
+                .output_schema(schema(r#"{"type":"object","properties":{"m":{"type":"string"}},"required":["m"]}"#));
         let conforming = || mcp_model::CallToolResult::structured(schema(r#"{"m":"x"}"#));
         let unchecked = {
             let mut router = Router::new();
@@ -682,6 +742,11 @@ mod tests {
         after.add_tool(&tool, ());
         for router in [before, after] {
             assert!(called(&router, r#"{"n":9}"#, conforming()).unwrap().contains(r#""m":"x""#));
+            let params = Json::parse(r#"{"name":"t","arguments":{"n":9,"o":null}}"#).unwrap();
+            let Ok(Routed::Handled { call, .. }) = router.call_tool(Some(&params), ProtocolVersion::LATEST) else {
+                panic!("it is not handled");
+            };
+            assert_eq!(call.arguments::<JsonObject>().unwrap().to_string(), r#"{"n":9}"#);
             let refused = called(&router, r#"{"n":10}"#, conforming()).unwrap();
             assert!(
                 refused.contains(r#""isError":true"#)

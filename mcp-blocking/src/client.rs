@@ -36,7 +36,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use commands::{Commands, Input};
-use mcp_application::{Error, MAX_CHANGE_BYTES, MAX_CHANGES, ProgressBytes, SharedConnected};
+use mcp_application::{CallHooks, Error, MAX_CHANGE_BYTES, MAX_CHANGES, ProgressBytes, SharedConnected};
 use mcp_model::{Implementation, Payload, RequestMethod, ServerCapabilities};
 use mcp_proto::client::{Call, DetectedEra, HttpTransport};
 use mcp_proto::{Fault, Json, Method, Notification, ProtocolVersion, UsageError};
@@ -80,6 +80,7 @@ struct Shared {
     server: Arc<str>,
     connected: SharedConnected,
     progress: ProgressBytes,
+    hooks: CallHooks,
     input: TaskInputs,
 }
 
@@ -129,9 +130,11 @@ impl Client {
     pub fn call(&self, call: Call) -> Result<InFlight, Error> {
         let (responder, slot) = ResponseSlot::new(self.shared.progress.queue());
         let (accept, accepted) = sync_channel(1);
+        let (call, hooked) = self.shared.hooks.begin(call)?;
         self.send(Input::Request { call, responder, accept })?;
         let request = accepted.recv().map_err(|_| UsageError::Closed)??;
-        Ok(InFlight::new(request, slot, self.shared.commands.clone(), Arc::clone(&self.shared.server)))
+        let (commands, server) = (self.shared.commands.clone(), Arc::clone(&self.shared.server));
+        Ok(InFlight::new(request, slot, commands, server, hooked))
     }
 
     /// Sends a request with typed parameters, and returns without waiting for its outcome. The request asks for
@@ -175,6 +178,9 @@ impl Client {
     }
 
     /// Sends a notification.
+    ///
+    /// Since 2026-07-28, the protocol has no notifications from clients besides those that cancel requests, which are sent
+    /// by themselves: servers may ignore others, as those of this crate do.
     ///
     /// # Errors
     ///
@@ -255,9 +261,10 @@ impl Shared {
         server: Arc<str>,
         connected: SharedConnected,
         input: TaskInputs,
+        hooks: CallHooks,
     ) -> Self {
         let (driver, progress) = (Mutex::new(Some(driver)), ProgressBytes::default());
-        Self { commands, driver, server, connected, progress, input }
+        Self { commands, driver, server, connected, progress, hooks, input }
     }
 
     fn close(&self) {

@@ -8,7 +8,9 @@
 //! In an empty project, for both programs:
 //!
 //! ```sh
-//! cargo add mcp-blocking schemars serde_json
+//! cargo add mcp-blocking
+//! cargo add schemars
+//! cargo add serde_json
 //! cargo add serde --features derive
 //! ```
 //!
@@ -204,7 +206,7 @@ pub use mcp_proto as proto;
 pub use pipe::{PipeReader, PipeWriter, pipe};
 pub use private_port::PrivatePort;
 pub use proxy::{Proxy, Stopper};
-pub use router::{Router, SharedRouter, StateRouter, TaskContext};
+pub use router::{Extension, Router, SharedRouter, StateRouter, TaskContext};
 pub use server::{HttpService, Incoming, Listener, Server, ServerPublisher, ServerStopper, Service, StreamService};
 
 /// The examples of the crate's README.

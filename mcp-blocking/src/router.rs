@@ -1,8 +1,10 @@
 //! Tools, prompts, resources and completions as functions, and skills.
 
+mod extension;
 mod shared;
 mod tasks;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use mcp_application::InvalidService;
@@ -11,13 +13,14 @@ use mcp_application::router;
 use mcp_application::router::{DriverRouter, HandlerError, IntoAnswer, Routed, RoutedCall};
 use mcp_model::{CallToolRequest, Tool};
 use mcp_proto::client::CloseReason;
-use mcp_proto::server::TaskLimits;
 use mcp_proto::{ErrorObject, Json, Notification, SessionKey};
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use tasks::TaskRunner;
 
+pub use extension::Extension;
+use extension::NotificationHandler;
 pub use shared::SharedRouter;
 pub use tasks::TaskContext;
 
@@ -67,7 +70,7 @@ use crate::{Incoming, ServerPublisher, Service};
 /// # }
 /// ```
 #[derive(Clone, Default)]
-pub struct Router(DriverRouter<Handler, TaskRunner, dyn Service>);
+pub struct Router(DriverRouter<Handler, NotificationHandler, TaskRunner, dyn Service>);
 
 /// A function, with its arguments and its result as JSON.
 #[derive(Clone)]
@@ -183,8 +186,9 @@ impl Router {
     ///
     /// The function works on after the answer, on a thread of its own, which cannot be stopped: if the client cancels the
     /// task, or its time is over, [`TaskContext::is_cancelled`] is true, and questions to the client fail. There are never
-    /// more threads than [`TaskLimits::tasks`], and for one principal [`TaskLimits::tasks_of_principal`]: further calls
-    /// are refused until one has returned. The function asks the client with its [`TaskContext`]; an error that requires
+    /// more threads than [`TaskLimits::tasks`](mcp_proto::server::TaskLimits::tasks), and for one principal
+    /// [`TaskLimits::tasks_of_principal`](mcp_proto::server::TaskLimits::tasks_of_principal): further calls are refused
+    /// until one has returned. The function asks the client with its [`TaskContext`]; an error that requires
     /// input ends a task as a failure.
     #[must_use]
     pub fn task_tool_with_schema<A, O, F>(self, tool: &Tool, function: F) -> Self
@@ -233,8 +237,7 @@ impl Router {
         G: Fn(A, &Incoming) -> Result<P, HandlerError> + Send + Sync + 'static,
         F: Fn(P, &mut TaskContext<'_>) -> Result<O, HandlerError> + Send + Sync + 'static,
     {
-        let runner = self.0.tasks.get_or_insert_with(|| Arc::new(TaskRunner::new(TaskLimits::default())));
-        let (runner, function) = (Arc::clone(runner), Arc::new(function));
+        let (runner, function) = (self.task_runner(), Arc::new(function));
         let handler = Handler(Arc::new(move |call, incoming| {
             match call.arguments().and_then(|arguments| prepare(arguments, incoming)) {
                 Ok(prepared) => {
@@ -246,6 +249,26 @@ impl Router {
         }));
         self.0.routes.add_tool(tool, handler);
         self
+    }
+
+    /// The outcome of a request without the hooks.
+    fn routed(&self, incoming: &Incoming) -> Result<Json, ErrorObject> {
+        match self.0.routes.route(incoming.method(), incoming.params(), incoming.version()) {
+            Routed::Handled { handler: Handler(handler), call } => handler(&call, incoming),
+            Routed::Answered(answer) => answer,
+            Routed::Unrouted => match &self.0.fallback {
+                Some(service) => service.serve(incoming),
+                None => Err(ErrorObject::method_not_found(incoming.method())),
+            },
+        }
+    }
+
+    fn set_tasks(&mut self, runner: Arc<TaskRunner>) {
+        self.0.serve_tasks(runner, |runner| {
+            Handler(Arc::new(move |_, incoming| {
+                runner.answer(incoming).unwrap_or_else(|| Err(ErrorObject::method_not_found(incoming.method())))
+            }))
+        });
     }
 }
 
@@ -295,17 +318,19 @@ impl<S: Send + Sync + 'static> StateRouter<S> {
 
 impl Service for Router {
     fn serve(&self, incoming: &Incoming) -> Result<Json, ErrorObject> {
-        if let Some(answer) = self.0.tasks.as_ref().and_then(|tasks| tasks.answer(incoming)) {
-            return answer;
+        let hooked = match self.0.routes.begin(incoming) {
+            Ok(hooked) => hooked,
+            Err(outcome) => return outcome,
+        };
+        if hooked.is_empty() {
+            return self.routed(incoming);
         }
-        match self.0.routes.route(incoming.method(), incoming.params(), incoming.version()) {
-            Routed::Handled { handler: Handler(handler), call } => handler(&call, incoming),
-            Routed::Answered(answer) => answer,
-            Routed::Unrouted => match &self.0.fallback {
-                Some(service) => service.serve(incoming),
-                None => Err(ErrorObject::method_not_found(incoming.method())),
-            },
-        }
+        // After a panic, the hooks receive an internal error as the outcome.
+        let outcome = catch_unwind(AssertUnwindSafe(|| self.routed(incoming))).unwrap_or_else(|_| {
+            log::error!("the handler of {} panicked", incoming.method());
+            Err(ErrorObject::internal())
+        });
+        hooked.finish(outcome)
     }
 
     fn capabilities(&self) -> Result<Json, InvalidService> {
@@ -316,8 +341,17 @@ impl Service for Router {
         self.created_since(&Self::default(), &publisher);
     }
 
+    fn takes(&self, notification: &Notification, client_capabilities: &Json) -> bool {
+        if self.0.notifications.contains_key(&notification.method) {
+            return self.0.routes.takes_notification(&notification.method, client_capabilities);
+        }
+        self.0.fallback.as_ref().is_none_or(|service| service.takes(notification, client_capabilities))
+    }
+
     fn notified(&self, session: SessionKey, notification: Notification) {
-        if let Some(service) = &self.0.fallback {
+        if let Some(handler) = self.0.notifications.get(&notification.method) {
+            handler.call(session, notification.params.as_ref());
+        } else if let Some(service) = &self.0.fallback {
             service.notified(session, notification);
         }
     }

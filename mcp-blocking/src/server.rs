@@ -293,7 +293,7 @@ impl HttpService {
     /// let service = Server::new(Config::new("my-tools", "1.0.0"), serve).http(http)?.authenticate(|head| {
     ///     match head.headers.get(AUTHORIZATION).map(|value| value.as_bytes()) {
     ///         None => Err(Challenge::bearer().with("scope", "tools:call")),
-    ///         Some(b"Bearer the-token-of-ada") => Ok(Principal::new("ada").with_scopes("tools:call")),
+    ///         Some(b"Bearer the-token-of-ada") => Ok(Principal::new("ada").with_subject("ada").with_scopes("tools:call")),
     ///         Some(_) => Err(Challenge::bearer().with("error", "invalid_token")),
     ///     }
     /// });

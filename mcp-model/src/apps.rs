@@ -244,9 +244,14 @@ impl ClientCapabilities {
     /// ```
     #[must_use]
     pub fn with_apps(mut self) -> Self {
-        let settings = JsonObject::new().with("mimeTypes", Json::array([&Json::from(APP_MIME_TYPE)]));
-        self.extensions = Some(self.extensions.take().unwrap_or_default().with(UI_EXTENSION, settings));
+        self.extensions = Some(self.extensions.take().unwrap_or_default().with(UI_EXTENSION, Self::apps_settings()));
         self
+    }
+
+    /// The settings of the extension `io.modelcontextprotocol/ui` of a client that shows pages.
+    #[must_use]
+    pub fn apps_settings() -> JsonObject {
+        JsonObject::new().with("mimeTypes", Json::array([&Json::from(APP_MIME_TYPE)]))
     }
 
     /// Whether the client shows pages. A server gives every tool a result that is of use without its page, too.

@@ -460,6 +460,12 @@ impl<T: ServerTransport> Server<T> {
         self.sessions.get(&session).and_then(|session| session.version)
     }
 
+    /// The capabilities that the client of a session has declared; `None` if there is no such session.
+    #[must_use]
+    pub fn client_capabilities(&self, session: SessionKey) -> Option<Json> {
+        self.sessions.get(&session).map(|session| session.client_capabilities())
+    }
+
     /// The principal to which a session belongs, as its latest request states it, if the driver authenticated it; `None`
     /// on a byte stream.
     #[must_use]

@@ -38,7 +38,7 @@ pub use header::{HEADERS, PARAM_PREFIX};
 pub(crate) use method::tasks_capability;
 pub use method::{
     Change, List, Listing, Method, MethodFacts, Primitive, Reference, SKILLS_EXTENSION, SettingChange, TASKS_EXTENSION,
-    UI_EXTENSION,
+    TASKS_REQUESTS, UI_EXTENSION,
 };
 pub(crate) use revision::{CancelBy, FallbackOn, UnreadableId, names_stateless};
 pub use revision::{Era, ProtocolVersion, Rules};

@@ -18,7 +18,8 @@
 //! # Example: two sign-ins that share a store
 //!
 //! ```sh
-//! cargo add mcp-auth mcp-token-store
+//! cargo add mcp-auth
+//! cargo add mcp-token-store
 //! ```
 //!
 //! ```

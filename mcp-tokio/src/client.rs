@@ -31,7 +31,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use driver::{CallNumber, Caller, Input, Remark};
 use in_flight::Waiting;
-use mcp_application::{Error, ProgressBytes, SharedConnected};
+use mcp_application::{CallHooks, Error, ProgressBytes, SharedConnected};
 use mcp_model::{Implementation, Payload, RequestMethod, ServerCapabilities};
 use mcp_proto::client::{Call, DetectedEra, HttpTransport};
 use mcp_proto::{Fault, Json, Method, Notification, ProtocolVersion, UsageError};
@@ -77,6 +77,7 @@ pub struct Client {
     server: Arc<str>,
     connected: SharedConnected,
     progress: ProgressBytes,
+    hooks: CallHooks,
     input: Arc<TaskInputs>,
     operations: Operations,
 }
@@ -177,6 +178,9 @@ impl Client {
 
     /// Sends a notification.
     ///
+    /// Since 2026-07-28, the protocol has no notifications from clients besides those that cancel requests, which are sent
+    /// by themselves: servers may ignore others, as those of this crate do.
+    ///
     /// # Errors
     ///
     /// [`Error::Usage`] if it cannot be sent.
@@ -262,13 +266,14 @@ impl Client {
         progress: Option<ProgressSender>,
         accept: Option<oneshot::Sender<()>>,
     ) -> Result<Waiting, Error> {
+        let (call, hooked) = self.hooks.begin(call)?;
         let (begun, call) = self.operations.calling(call);
         let number = CallNumber(self.next_call.fetch_add(1, Ordering::Relaxed));
         let (outcome, waiting) = oneshot::channel();
         let caller = Caller { number, outcome, progress, begun };
         self.send(Input::Request { call, caller, accept }).await?;
         let (server, remarks) = (Arc::clone(&self.server), self.remarks.clone());
-        Ok(Waiting { number, server, outcome: Some(waiting), remarks })
+        Ok(Waiting { number, server, outcome: Some(waiting), remarks, hooked })
     }
 
     /// Reports to the handler what could not be read of a result.

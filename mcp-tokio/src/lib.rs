@@ -235,7 +235,7 @@ pub use proxy::{Proxy, Stopper};
 /// The library of the HTTP client, for [`HttpOptions`].
 #[cfg(feature = "http-client")]
 pub use reqwest;
-pub use router::{Router, SharedRouter, StateRouter, TaskContext};
+pub use router::{Extension, Router, SharedRouter, StateRouter, TaskContext};
 #[cfg(feature = "http-server")]
 pub use server::{HttpBody, HttpService, Listener};
 pub use server::{Incoming, Server, ServerPublisher, Service};

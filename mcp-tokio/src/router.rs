@@ -1,5 +1,6 @@
 //! Tools, prompts, resources and completions as functions, and skills.
 
+mod extension;
 mod shared;
 mod tasks;
 
@@ -12,16 +13,18 @@ use mcp_application::router;
 use mcp_application::router::{DriverRouter, HandlerError, IntoAnswer, Routed, RoutedCall};
 use mcp_model::{CallToolRequest, Tool};
 use mcp_proto::client::CloseReason;
-use mcp_proto::server::TaskLimits;
 use mcp_proto::{ErrorObject, Json, Notification, SessionKey};
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use tasks::TaskRunner;
 
+pub use extension::Extension;
+use extension::NotificationHandler;
 pub use shared::SharedRouter;
 pub use tasks::TaskContext;
 
+use crate::panics::caught;
 use crate::server::service::AnyService;
 use crate::{Incoming, ServerPublisher, Service};
 
@@ -69,7 +72,7 @@ use crate::{Incoming, ServerPublisher, Service};
 /// # }
 /// ```
 #[derive(Clone, Default)]
-pub struct Router(DriverRouter<Handler, TaskRunner, dyn AnyService>);
+pub struct Router(DriverRouter<Handler, NotificationHandler, TaskRunner, dyn AnyService>);
 
 /// A function, with its arguments and its result as JSON.
 #[derive(Clone)]
@@ -246,8 +249,7 @@ impl Router {
         F: Fn(P, TaskContext) -> T + Send + Sync + 'static,
         T: Future<Output = Result<O, HandlerError>> + Send + 'static,
     {
-        let runner = self.0.tasks.get_or_insert_with(|| Arc::new(TaskRunner::new(TaskLimits::default())));
-        let runner = Arc::clone(runner);
+        let runner = self.task_runner();
         let handler = Handler(Arc::new(move |call, incoming| {
             match call.arguments().and_then(|arguments| prepare(arguments, &incoming)) {
                 Ok(prepared) => runner.call(call, incoming, |context| function(prepared, context)),
@@ -256,6 +258,29 @@ impl Router {
         }));
         self.0.routes.add_tool(tool, handler);
         self
+    }
+
+    /// The outcome of a request without the hooks.
+    async fn routed(&self, incoming: Incoming) -> Result<Json, ErrorObject> {
+        match self.0.routes.route(incoming.method(), incoming.params(), incoming.version()) {
+            Routed::Handled { handler: Handler(handler), call } => handler(call, incoming).await,
+            Routed::Answered(answer) => answer,
+            Routed::Unrouted => match &self.0.fallback {
+                Some(service) => service.serve(incoming).await,
+                None => Err(ErrorObject::method_not_found(incoming.method())),
+            },
+        }
+    }
+
+    fn set_tasks(&mut self, runner: Arc<TaskRunner>) {
+        self.0.serve_tasks(runner, |runner| {
+            Handler(Arc::new(move |_, incoming| {
+                let answer = runner.answer(&incoming);
+                Box::pin(std::future::ready(
+                    answer.unwrap_or_else(|| Err(ErrorObject::method_not_found(incoming.method()))),
+                ))
+            }))
+        });
     }
 }
 
@@ -305,17 +330,20 @@ impl<S: Send + Sync + 'static> StateRouter<S> {
 
 impl Service for Router {
     async fn serve(&self, incoming: Incoming) -> Result<Json, ErrorObject> {
-        if let Some(answer) = self.0.tasks.as_ref().and_then(|tasks| tasks.answer(&incoming)) {
-            return answer;
+        let hooked = match self.0.routes.begin(&incoming) {
+            Ok(hooked) => hooked,
+            Err(outcome) => return outcome,
+        };
+        if hooked.is_empty() {
+            return self.routed(incoming).await;
         }
-        match self.0.routes.route(incoming.method(), incoming.params(), incoming.version()) {
-            Routed::Handled { handler: Handler(handler), call } => handler(call, incoming).await,
-            Routed::Answered(answer) => answer,
-            Routed::Unrouted => match &self.0.fallback {
-                Some(service) => service.serve(incoming).await,
-                None => Err(ErrorObject::method_not_found(incoming.method())),
-            },
-        }
+        let method = incoming.method().clone();
+        // After a panic, the hooks receive an internal error as the outcome.
+        let outcome = caught(self.routed(incoming)).await.unwrap_or_else(|| {
+            tracing::error!(%method, "the handler of a request panicked");
+            Err(ErrorObject::internal())
+        });
+        hooked.finish(outcome)
     }
 
     fn capabilities(&self) -> Result<Json, InvalidService> {
@@ -326,8 +354,17 @@ impl Service for Router {
         self.created_since(&Self::default(), &publisher);
     }
 
+    fn takes(&self, notification: &Notification, client_capabilities: &Json) -> bool {
+        if self.0.notifications.contains_key(&notification.method) {
+            return self.0.routes.takes_notification(&notification.method, client_capabilities);
+        }
+        self.0.fallback.as_ref().is_none_or(|service| service.takes(notification, client_capabilities))
+    }
+
     async fn notified(&self, session: SessionKey, notification: Notification) {
-        if let Some(service) = &self.0.fallback {
+        if let Some(handler) = self.0.notifications.get(&notification.method) {
+            handler.call(session, notification.params.as_ref()).await;
+        } else if let Some(service) = &self.0.fallback {
             service.notified(session, notification).await;
         }
     }

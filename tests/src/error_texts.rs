@@ -130,6 +130,8 @@ pub fn all() -> Vec<Texts> {
                 InvalidService::UriTemplate { template: "file:///{a}{b}".into() },
                 InvalidService::InvalidToolSchema { tool: "add".into(), reason: invalid_schema() },
                 InvalidService::App { uri: "https://example.com/clock".into() },
+                InvalidService::ExtensionId { id: "search".into() },
+                InvalidService::ExtensionMethod { method: "tools/call".into() },
                 InvalidService::Skill { path: "acme/Refunds".into(), reason: InvalidSkill::Name },
                 InvalidService::Usage(UsageError::NotDeclared { capability: "completions" }),
             ],

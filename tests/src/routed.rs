@@ -3,7 +3,11 @@
 use mcp_application::router::{CompletionInput, HandlerError, Structured};
 use mcp_application::skills::SkillDirectory;
 use mcp_application::{Elicited, Error, IncomingRequest, Inputs};
-use mcp_model::{AppCsp, AppUi, CallToolResult, JsonObject, Prompt, Resource, ResourceTemplate, Tool, ToolUi};
+use mcp_model::{
+    AppCsp, AppUi, CallToolResult, JsonObject, Prompt, ReadResourceResult, Resource, ResourceTemplate,
+    TextResourceContents, Tool, ToolUi,
+};
+use mcp_proto::server::Config;
 use mcp_proto::{ErrorObject, Json, Method, ProtocolVersion};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -197,7 +201,7 @@ pub fn cases(version: ProtocolVersion) -> Vec<(&'static str, &'static str, Strin
             format!(r#"{{"content":[{{"type":"text","text":"7"}}]{wide_content}}}"#),
         ),
         ("tools/call", r#"{"name":"parse","arguments":{"name":"x"}}"#, failed("invalid digit found in string")),
-        ("tools/call", r#"{"name":"none"}"#, "-32602 invalid params: unknown tool: 'tools/list' returns the names of all tools".into()),
+        ("tools/call", r#"{"name":"none"}"#, "-32602 invalid params: there is no tool of this name; tools/list returns the names of all".into()),
         ("tools/call", r#"{"name":"divide","arguments":[]}"#, "-32602 invalid params: arguments: expected an object".into()),
         ("tools/call", r#"{"name":"greet"}"#, r#"{"content":[{"type":"text","text":"Hello, Ada and Bob!"}]}"#.into()),
         (
@@ -212,7 +216,7 @@ pub fn cases(version: ProtocolVersion) -> Vec<(&'static str, &'static str, Strin
         ),
         ("prompts/get", r#"{"name":"hello"}"#, "-32602 invalid params: invalid arguments: missing field `name`".into()),
         ("prompts/get", r#"{"name":"bare"}"#, "-32603 there is nothing to say".into()),
-        ("prompts/get", r#"{"name":"none"}"#, "-32602 invalid params: unknown prompt: 'prompts/list' returns the names of all prompts".into()),
+        ("prompts/get", r#"{"name":"none"}"#, "-32602 invalid params: there is no prompt of this name; prompts/list returns the names of all".into()),
         (
             "resources/list",
             "{}",
@@ -350,6 +354,11 @@ pub const APP_HTML: &str = "<!doctype html><title>Clock</title>";
 /// The entry of an app.
 pub fn app() -> Resource {
     Resource::app("ui://clock/view", "clock")
+}
+
+/// The page of an app with this URI.
+pub fn app_at(uri: &str) -> ReadResourceResult {
+    ReadResourceResult::new([TextResourceContents::app(uri, APP_HTML, &app_ui()).into()])
 }
 
 /// What the app needs.

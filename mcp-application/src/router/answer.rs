@@ -8,8 +8,9 @@ use mcp_model::{
     ContentBlock, EmbeddedResource, GetPromptRequest, GetPromptResult, ImageContent, JsonObject, PromptMessage,
     ReadResourceRequest, ReadResourceResult, ResourceContents, ResourceLink, TextContent, TextResourceContents,
 };
-use mcp_proto::{ErrorObject, Json};
+use mcp_proto::{ErrorObject, Json, code};
 
+use super::HandlerError;
 use super::routed::RoutedCall;
 
 /// The largest number of values of a completion (`server/utilities/completion` of every revision).
@@ -107,6 +108,7 @@ answers! {
     GetPromptRequest: &str = |text, _call| GetPromptResult::new([PromptMessage::user(text)]);
     GetPromptRequest: Cow<'_, str> = |text, _call| GetPromptResult::new([PromptMessage::user(text.into_owned())]);
     GetPromptRequest: ContentBlock = |block, _call| GetPromptResult::new([PromptMessage::user(block)]);
+    ExtensionRequest: Json = |result, _call| result;
     ReadResourceRequest: ReadResourceResult = |result, _call| result;
     ReadResourceRequest: ResourceContents = |contents, _call| ReadResourceResult::new([contents]);
     ReadResourceRequest: Vec<ResourceContents> = |contents, _call| ReadResourceResult::new(contents);
@@ -121,6 +123,22 @@ answers! {
     CompleteRequest: CompleteResult = |result, _call| result;
     CompleteRequest: Vec<String> = |values, _call| first_values(values);
     CompleteRequest: Vec<&str> = |values, _call| first_values(values.into_iter().map(str::to_owned).collect());
+}
+
+/// The request of an extension: see [`extension_result`].
+#[derive(Debug)]
+#[expect(clippy::exhaustive_enums, reason = "it has no values")]
+pub enum ExtensionRequest {}
+
+/// Writes the result of a method of an extension.
+///
+/// # Errors
+///
+/// It is no JSON object.
+pub fn extension_result(result: &impl serde::Serialize) -> Result<Json, HandlerError> {
+    let written = Json::from_serialize(result).ok().filter(Json::is_object);
+    let error = || ErrorObject::new(code::INTERNAL_ERROR, "the result of the method is no JSON object");
+    written.ok_or_else(|| error().into())
 }
 
 macro_rules! answers_as_text {

@@ -1,26 +1,51 @@
 //! What the router of a driver consists of, and its methods that are the same in all drivers.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use mcp_proto::Json;
-use mcp_proto::server::Tasks;
+use mcp_proto::spec::{TASKS_EXTENSION, TASKS_REQUESTS};
+use mcp_proto::{Json, Method};
 
-use super::Router;
+use super::{Extension, Router};
 use crate::InvalidService;
 
-/// What the router of a driver consists of. `H` are the driver's handlers, `T` its tasks, and `S` its trait of
-/// services.
+/// What the router of a driver consists of. `H` are the driver's handlers of requests, `N` those of notifications, `T` its
+/// tasks, and `S` its trait of services.
 #[derive(Debug)]
-pub struct DriverRouter<H, T, S: ?Sized> {
+pub struct DriverRouter<H, N, T, S: ?Sized> {
     /// Requests to functions.
     pub routes: Router<H>,
+    /// The notifications of extensions.
+    pub notifications: BTreeMap<Method, N>,
     /// The tasks of functions that may take long; `None` if there is no such function.
     pub tasks: Option<Arc<T>>,
     /// The service for everything else.
     pub fallback: Option<Arc<S>>,
 }
 
-impl<H: Clone, T, S: ?Sized> DriverRouter<H, T, S> {
+impl<H: Clone, N, T, S: ?Sized> DriverRouter<H, N, T, S> {
+    /// Adds an extension.
+    pub fn extend(&mut self, extension: Extension<H, N>) {
+        for (method, handler) in self.routes.add_extension(extension) {
+            if self.notifications.contains_key(&method) {
+                self.routes.mistaken_notification(&method);
+            }
+            self.notifications.insert(method, handler);
+        }
+    }
+
+    /// Sets the tasks, whose requests these handlers answer. The answers name the extension to clients that have not declared it.
+    pub fn serve_tasks(&mut self, tasks: Arc<T>, handler: impl Fn(Arc<T>) -> H) {
+        let mut extension = Extension::<H, N>::of_specification(TASKS_EXTENSION);
+        extension.serve_only_stateless();
+        for method in TASKS_REQUESTS {
+            extension.add_known(method, handler(Arc::clone(&tasks)));
+        }
+        self.routes.remove_extension(TASKS_EXTENSION);
+        self.extend(extension);
+        self.tasks = Some(tasks);
+    }
+
     /// The capabilities of a server with this router, and whether its lists may change. `of_fallback` returns those of
     /// the service for everything else.
     ///
@@ -32,16 +57,13 @@ impl<H: Clone, T, S: ?Sized> DriverRouter<H, T, S> {
         may_change: bool,
         of_fallback: impl FnOnce(&S) -> Result<Json, InvalidService>,
     ) -> Result<Json, InvalidService> {
-        let mut own = Json::from(self.routes.capabilities(may_change)?);
-        if self.tasks.is_some() {
-            own = own.with_missing_members(&Tasks::capabilities());
-        }
+        let own = Json::from(self.routes.capabilities(may_change)?);
         let others = self.fallback.as_deref().map(of_fallback).transpose()?;
         Ok(others.map_or(own.clone(), |others| own.with_missing_members(&others)))
     }
 }
 
-impl<H, T, S: ?Sized> DriverRouter<H, T, S> {
+impl<H, N, T, S: ?Sized> DriverRouter<H, N, T, S> {
     /// The tasks and the service for everything else, each if an earlier router did not have it.
     #[must_use]
     pub fn added_since(&self, earlier: &Self) -> (Option<&Arc<T>>, Option<&Arc<S>>) {
@@ -53,15 +75,20 @@ fn added<'a, T: ?Sized>(earlier: Option<&Arc<T>>, now: Option<&'a Arc<T>>) -> Op
     now.filter(|now| !earlier.is_some_and(|earlier| Arc::ptr_eq(earlier, now)))
 }
 
-impl<H: Clone, T, S: ?Sized> Clone for DriverRouter<H, T, S> {
+impl<H: Clone, N: Clone, T, S: ?Sized> Clone for DriverRouter<H, N, T, S> {
     fn clone(&self) -> Self {
-        Self { routes: self.routes.clone(), tasks: self.tasks.clone(), fallback: self.fallback.clone() }
+        Self {
+            routes: self.routes.clone(),
+            notifications: self.notifications.clone(),
+            tasks: self.tasks.clone(),
+            fallback: self.fallback.clone(),
+        }
     }
 }
 
-impl<H, T, S: ?Sized> Default for DriverRouter<H, T, S> {
+impl<H, N, T, S: ?Sized> Default for DriverRouter<H, N, T, S> {
     fn default() -> Self {
-        Self { routes: Router::default(), tasks: None, fallback: None }
+        Self { routes: Router::default(), notifications: BTreeMap::new(), tasks: None, fallback: None }
     }
 }
 
@@ -83,6 +110,10 @@ macro_rules! driver_router {
             /// ([`Resource::app`](mcp_model::Resource::app)); `ui` states which origins and capabilities of the browser the
             /// page needs. A handler finds out whether its client shows pages by
             /// [`shows_apps`](mcp_model::ClientCapabilities::shows_apps).
+            ///
+            /// Tools that are only for pages ([`ToolVisibility`](mcp_model::ToolVisibility)) are listed and answered as all
+            /// others, for every client: it is the host that leaves them out of the list for its model, and that refuses
+            /// calls of the wrong caller.
             ///
             /// # Example
             ///
@@ -119,7 +150,25 @@ macro_rules! driver_router {
             /// Sets how long tasks are kept, and how many. This is called before [`Router::task_tool_with_schema`].
             #[must_use]
             pub fn task_limits(mut self, limits: ::mcp_proto::server::TaskLimits) -> Self {
-                self.0.tasks = Some(::std::sync::Arc::new(TaskRunner::new(limits)));
+                self.set_tasks(::std::sync::Arc::new(TaskRunner::new(limits)));
+                self
+            }
+
+            /// The tasks of the router, with the usual limits unless others were set.
+            fn task_runner(&mut self) -> ::std::sync::Arc<TaskRunner> {
+                if let Some(runner) = &self.0.tasks {
+                    return ::std::sync::Arc::clone(runner);
+                }
+                let runner = ::std::sync::Arc::new(TaskRunner::new(::mcp_proto::server::TaskLimits::default()));
+                self.set_tasks(::std::sync::Arc::clone(&runner));
+                runner
+            }
+
+            /// Adds a protocol extension: its methods, its notifications and its hooks, and its settings to the
+            /// capabilities.
+            #[must_use]
+            pub fn extension(mut self, extension: Extension) -> Self {
+                self.0.extend(extension.0);
                 self
             }
 
@@ -186,7 +235,8 @@ macro_rules! driver_router {
             /// Validates the arguments and the structured results of all tools by their schemas. The model receives what is
             /// wrong with the arguments; a result that does not conform is an internal error, because the server has
             /// announced otherwise. Without this, the types of the functions decide, which do not know lengths, patterns and
-            /// ranges.
+            /// ranges. Functions receive the arguments without members that are null where the schema accepts none, because
+            /// models often write null for an optional argument.
             ///
             /// # Example
             ///
@@ -242,6 +292,81 @@ macro_rules! driver_router {
         }
 
         $crate::opaque_debug!(Router);
+    };
+}
+
+/// The methods of a driver's `Extension` that take no function of the driver's kind. The extension is a
+/// [`router::Extension`](super::Extension) in its only field.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! extension_values {
+    () => {
+        impl Extension {
+            /// An extension with an id: a domain in reverse order, a slash, and a name.
+            #[must_use]
+            pub fn new(id: &str) -> Self {
+                Self($crate::router::Extension::new(id))
+            }
+
+            /// Declares a setting of the extension. Without any, an empty object is declared.
+            #[must_use]
+            pub fn setting(mut self, name: &str, value: impl Into<::mcp_proto::Json>) -> Self {
+                self.0.set(name, &value.into());
+                self
+            }
+
+            /// Answers the methods only for clients that have declared the extension, too, and ignores the notifications
+            /// of others. Their requests receive an error which names the extension: -32021 in 2026-07-28, and -32600 in
+            /// earlier revisions, which do not have this code. By default, the extension is served for all clients.
+            #[must_use]
+            pub fn needs_client(mut self) -> Self {
+                self.0.need_client();
+                self
+            }
+
+            /// Calls a function before each request that the router receives: those of tools, prompts, resources,
+            /// completions, tasks and extensions, of the fallback, and those that nothing serves. Its error is the answer.
+            ///
+            /// Some requests do not reach the router, because the server answers them: `initialize` and
+            /// `server/discover`, `ping`, `logging/setLevel`, `resources/subscribe` and `resources/unsubscribe`, and
+            /// `subscriptions/listen`; in 2026-07-28, also those of capabilities that it has not declared, and methods of
+            /// earlier revisions, which it refuses. So a function that refuses
+            /// `resources/read` does not refuse subscriptions, by which a client learns that a resource changes: a server
+            /// whose resources must not be subscribed to does not declare `resources.subscribe`. With
+            /// [`reports_subscribe`](mcp_proto::server::Config::reports_subscribe), functions see `resources/subscribe` and
+            /// `resources/unsubscribe`, and the fallback answers them; `subscriptions/listen` (2026-07-28) is still answered
+            /// by the server.
+            #[must_use]
+            pub fn before(
+                mut self,
+                check: impl Fn(&$crate::IncomingRequest) -> Result<(), ::mcp_proto::ErrorObject> + Send + Sync + 'static,
+            ) -> Self {
+                self.0.add_check(check);
+                self
+            }
+
+            /// As [`Extension::before`], with a function that returns another one, which receives the outcome of the
+            /// request and returns the one for the client. Of several extensions, the one that was added first sees a
+            /// request first and its outcome last. The outcome of a function that panics is an internal error (-32603). A
+            /// request that is cancelled meanwhile has no outcome.
+            #[must_use]
+            pub fn around<A>(
+                mut self,
+                hook: impl Fn(&$crate::IncomingRequest) -> Result<A, ::mcp_proto::ErrorObject> + Send + Sync + 'static,
+            ) -> Self
+            where
+                A: FnOnce(
+                        Result<::mcp_proto::Json, ::mcp_proto::ErrorObject>,
+                    ) -> Result<::mcp_proto::Json, ::mcp_proto::ErrorObject>
+                    + Send
+                    + 'static,
+            {
+                self.0.add_hook(hook);
+                self
+            }
+        }
+
+        $crate::opaque_debug!(Extension);
     };
 }
 
@@ -459,6 +584,10 @@ macro_rules! shared_router {
             fn created(&self, publisher: ServerPublisher) {
                 let router = self.0.add(|publishers| publishers.add(publisher.clone()));
                 router.created(publisher);
+            }
+
+            fn takes(&self, notification: &::mcp_proto::Notification, client_capabilities: &::mcp_proto::Json) -> bool {
+                self.0.current().takes(notification, client_capabilities)
             }
 
             $($async)? fn notified(&self, session: ::mcp_proto::SessionKey, notification: ::mcp_proto::Notification) {

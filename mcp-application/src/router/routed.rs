@@ -49,6 +49,7 @@ enum Target {
     Tool { name: String },
     Prompt { name: String },
     Resource { uri: String, mime_type: Option<Box<str>> },
+    Extension { method: Method },
     Other,
 }
 
@@ -85,6 +86,10 @@ impl RoutedCall {
         version: ProtocolVersion,
     ) -> Self {
         Self { target: Target::Resource { uri, mime_type }, ..Self::new(variables, version) }
+    }
+
+    pub(super) fn extended(params: Json, method: Method, version: ProtocolVersion) -> Self {
+        Self { target: Target::Extension { method }, ..Self::new(params, version) }
     }
 
     /// Passes errors that are not meant for the client to this function.
@@ -125,6 +130,9 @@ impl RoutedCall {
                 .map_err(|reason| ErrorObject::invalid_params(&format!("invalid arguments: {reason}")).into()),
             Target::Resource { .. } => arguments::read_texts(arguments)
                 .map_err(|reason| ErrorObject::invalid_params(&format!("invalid variables: {reason}")).into()),
+            Target::Extension { .. } => {
+                arguments::read(arguments).map_err(|reason| ErrorObject::invalid_params(&reason).into())
+            }
             Target::Other => arguments::read(arguments)
                 .map_err(|reason| ErrorObject::invalid_params(&format!("invalid arguments: {reason}")).into()),
         }
@@ -135,7 +143,7 @@ impl RoutedCall {
     pub fn uri(&self) -> &str {
         match &self.target {
             Target::Resource { uri, .. } => uri,
-            Target::Tool { .. } | Target::Prompt { .. } | Target::Other => "",
+            Target::Tool { .. } | Target::Prompt { .. } | Target::Extension { .. } | Target::Other => "",
         }
     }
 
@@ -144,7 +152,7 @@ impl RoutedCall {
     pub fn mime_type(&self) -> Option<&str> {
         match &self.target {
             Target::Resource { mime_type, .. } => mime_type.as_deref(),
-            Target::Tool { .. } | Target::Prompt { .. } | Target::Other => None,
+            Target::Tool { .. } | Target::Prompt { .. } | Target::Extension { .. } | Target::Other => None,
         }
     }
 
@@ -161,7 +169,9 @@ impl RoutedCall {
                 self.check_result(&result)?;
                 Ok(match self.target {
                     Target::Tool { .. } => structured::result_for(self.version, &Method::TOOLS_CALL, result),
-                    Target::Prompt { .. } | Target::Resource { .. } | Target::Other => result,
+                    Target::Prompt { .. } | Target::Resource { .. } | Target::Extension { .. } | Target::Other => {
+                        result
+                    }
                 })
             }
             Err(HandlerFailure::Failed(text)) => self.failed(&text),
@@ -203,7 +213,7 @@ impl RoutedCall {
     fn failed(&self, text: &str) -> Result<Json, ErrorObject> {
         match self.target {
             Target::Tool { .. } => Ok(CallToolResult::error(text).into()),
-            Target::Prompt { .. } | Target::Resource { .. } | Target::Other => {
+            Target::Prompt { .. } | Target::Resource { .. } | Target::Extension { .. } | Target::Other => {
                 Err(ErrorObject::new(code::INTERNAL_ERROR, text))
             }
         }
@@ -215,6 +225,7 @@ impl RoutedCall {
             Target::Tool { name } => format!("{} {name}", Method::TOOLS_CALL),
             Target::Prompt { name } => format!("{} {name}", Method::PROMPTS_GET),
             Target::Resource { .. } => Method::RESOURCES_READ.to_string(),
+            Target::Extension { method } => method.to_string(),
             Target::Other => Method::COMPLETION_COMPLETE.to_string(),
         }
     }

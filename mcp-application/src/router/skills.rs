@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
+use std::sync::Arc;
 
 use mcp_model::{
     GetSkillRequest, JsonObject, ListSkillsRequest, ReadResourceDirectoryRequest, ReadResourceRequest, RequestMethod,
@@ -11,6 +12,7 @@ use mcp_proto::spec::SKILLS_EXTENSION;
 use mcp_proto::{ErrorObject, Json, Method};
 
 use super::entries::Entries;
+use super::extension::Row;
 use super::page;
 use crate::skills::{InvalidSkill, ServedSkill};
 
@@ -71,22 +73,18 @@ impl Skills {
         self.entries.has_same_list(&other.entries)
     }
 
-    /// The member `extensions` of the capabilities (SK-01).
-    pub(super) fn extensions(&self) -> Option<JsonObject> {
+    /// The extension that serves these skills (SK-01); `None` if there has never been one.
+    pub(super) fn extension<H>(skills: &Arc<Self>) -> Option<Row<H>> {
         let settings = JsonObject::new().with("directoryRead", true);
-        self.entries.is_offered().then(|| JsonObject::new().with(SKILLS_EXTENSION, settings))
+        let served = Arc::clone(skills);
+        let own = Arc::new(move |method: &Method, params: Option<&Json>, page_size: usize| {
+            served.answer(method, params, page_size)
+        });
+        skills.entries.is_offered().then(|| Row::answered(SKILLS_EXTENSION, settings, own))
     }
 
     /// The answer to a request, if it is one for skills.
-    pub(super) fn answer(
-        &self,
-        method: &Method,
-        params: Option<&Json>,
-        page_size: usize,
-    ) -> Option<Result<Json, ErrorObject>> {
-        if !self.entries.is_offered() {
-            return None;
-        }
+    fn answer(&self, method: &Method, params: Option<&Json>, page_size: usize) -> Option<Result<Json, ErrorObject>> {
         if *method == ListSkillsRequest::METHOD {
             return Some(page("skills", &self.entries, params, page_size));
         }

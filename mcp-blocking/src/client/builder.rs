@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use std::{fmt, io, thread};
 
-use mcp_application::Error;
+use mcp_application::{CallHooks, Error};
 use mcp_auth::SignInOutcome;
 use mcp_proto::client::{self as proto, ClientTransport, Config, Http, HttpConfig, HttpTransport};
 use mcp_proto::{Instant, Stdio, UsageError};
@@ -55,6 +55,7 @@ pub struct Builder<S = ()> {
     config: Config,
     handler: Arc<dyn Handler>,
     typed: TypedHandlers,
+    hooks: CallHooks,
     server: S,
 }
 
@@ -113,7 +114,7 @@ impl<S> Builder<S> {
     }
 
     fn with_server<N>(self, server: N) -> Builder<N> {
-        Builder { config: self.config, handler: self.handler, typed: self.typed, server }
+        Builder { config: self.config, handler: self.handler, typed: self.typed, hooks: self.hooks, server }
     }
 
     fn connect_with<T, L>(
@@ -154,7 +155,9 @@ impl<S> Builder<S> {
             .spawn(move || driver.run(&inputs, &handlers))
             .map_err(no_thread)?;
         match answer.recv().map_err(|_| UsageError::Closed)? {
-            Ok(connected) => Ok(Client { shared: Arc::new(Shared::new(commands, driver, server, connected, input)) }),
+            Ok(connected) => {
+                Ok(Client { shared: Arc::new(Shared::new(commands, driver, server, connected, input, self.hooks)) })
+            }
             Err(refused) => Err(refused.into_error(&server)),
         }
     }
@@ -165,7 +168,7 @@ impl Builder {
         let mut config = Config::new("mcp-blocking", env!("CARGO_PKG_VERSION"));
         // The standard library seeds its hash maps with random keys from the operating system.
         config.seed = RandomState::new().build_hasher().finish();
-        Self { config, handler: Arc::new(()), typed: TypedHandlers::new(), server: () }
+        Self { config, handler: Arc::new(()), typed: TypedHandlers::new(), hooks: CallHooks::default(), server: () }
     }
 
     /// Selects a server over HTTP. The client detects which of the two HTTP transports the server has.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use mcp_application::{Error, read_result};
+use mcp_application::{Error, HookedCall, read_result};
 use mcp_model::{Payload, ProgressNotificationParams, RequestMethod};
 use mcp_proto::client::Outcome;
 use mcp_proto::{Json, RequestKey, UsageError};
@@ -44,11 +44,18 @@ struct Waiting {
     /// Received, but not returned to the caller yet.
     outcome: Option<Outcome>,
     has_ended: bool,
+    hooked: HookedCall,
 }
 
 impl InFlight {
-    pub(super) fn new(request: RequestKey, slot: ResponseSlot, commands: Commands, server: Arc<str>) -> Self {
-        let waiting = Waiting { request, slot, commands, server, outcome: None, has_ended: false };
+    pub(super) fn new(
+        request: RequestKey,
+        slot: ResponseSlot,
+        commands: Commands,
+        server: Arc<str>,
+        hooked: HookedCall,
+    ) -> Self {
+        let waiting = Waiting { request, slot, commands, server, outcome: None, has_ended: false, hooked };
         Self { waiting, result: PhantomData }
     }
 
@@ -88,7 +95,8 @@ impl<R: Payload> InFlight<R> {
             progressed(&params);
         }
         let Some(outcome) = self.waiting.outcome.take() else { return Err(UsageError::Closed.into()) };
-        let result = Error::result_of(outcome, &self.waiting.server)?;
+        let outcome = Error::result_of(outcome, &self.waiting.server);
+        let result = std::mem::take(&mut self.waiting.hooked).finish(outcome)?;
         let (result, fault) = read_result(&result).map_err(Error::Result)?;
         if let Some(fault) = fault {
             let _ = self.waiting.commands.send(Input::Faulted(fault));

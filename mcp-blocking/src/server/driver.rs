@@ -8,7 +8,7 @@ use mcp_application::IncomingRequest;
 use mcp_proto::client::{CloseReason, Outcome};
 use mcp_proto::machine::Machine;
 use mcp_proto::server::{Event, Scope, Server, ServerTransport};
-use mcp_proto::{Instant, Notification, Output, RequestKey, Ticket, TicketKey, UsageError};
+use mcp_proto::{Instant, Json, Notification, Output, RequestKey, Ticket, TicketKey, UsageError};
 
 use super::Service;
 use super::commands::{Accept, Command, Commands, Input};
@@ -267,7 +267,10 @@ where
             }
             Event::Notified { session, method, params } => {
                 let notification = Notification { method, params };
-                self.handlers.push(Job::Notified { service: Arc::clone(&self.service), session, notification });
+                let capabilities = self.machine.client_capabilities(session).unwrap_or(Json::empty_object());
+                if self.service.takes(&notification, &capabilities) {
+                    self.handlers.push(Job::Notified { service: Arc::clone(&self.service), session, notification });
+                }
             }
             Event::Responded { request, outcome } => {
                 if let Some(waiting) = self.asked.remove(&request) {

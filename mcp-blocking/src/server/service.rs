@@ -36,6 +36,13 @@ pub trait Service: Send + Sync + 'static {
         let _ = publisher;
     }
 
+    /// Whether a notification of a client with these capabilities is passed to [`Service::notified`]. One that is not is
+    /// ignored. By default, all are passed on.
+    fn takes(&self, notification: &Notification, client_capabilities: &Json) -> bool {
+        let _ = (notification, client_capabilities);
+        true
+    }
+
     /// Handles a notification of a client. Several threads may do so at the same time, so that the order in which
     /// notifications are handled is not guaranteed. At most 256 wait for a thread, of at most 4 MiB
     /// together; further ones are dropped.

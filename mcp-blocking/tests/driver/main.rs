@@ -8,6 +8,7 @@ mod client;
 mod debug;
 mod draft;
 mod examples;
+mod extensions;
 mod functions;
 mod gateway;
 mod in_memory;

@@ -481,7 +481,9 @@ fn a_client_reads_the_app_of_a_tool_and_states_that_it_shows_apps() {
     let router = Router::new()
         .tool_with("time", routed::linked_to_app, |_: NoArguments, incoming: &Incoming| Ok(routed::show_time(incoming)))
         .app(&routed::app(), routed::APP_HTML, &routed::app_ui())
-        .resource(&Resource::new("ui://clock/other", "other").mime_type("text/html"), |_| Ok("<p>"));
+        .resource(&Resource::new("ui://clock/other", "other").mime_type("text/html"), |_| Ok("<p>"))
+        .resource(&Resource::app("ui://clock/swapped", "swapped"), |_| Ok(routed::app_at("ui://clock/other")))
+        .resource(&Resource::app("https://clock/view", "other"), |_| Ok(routed::app_at("https://clock/view")));
     let server = Server::new(Config::new("s", "1"), router);
     for version in [ProtocolVersion::V2025_06_18, ProtocolVersion::V2026_07_28] {
         for shows in [true, false] {
@@ -493,7 +495,10 @@ fn a_client_reads_the_app_of_a_tool_and_states_that_it_shows_apps() {
             let app = client.read_app(&uri).unwrap();
             assert_eq!((app.html.as_str(), app.ui), (routed::APP_HTML, routed::app_ui()));
             assert_eq!(client.call_tool("time", ()).unwrap().all_text(), format!("12:00, shown: {shows}"));
-            assert!(matches!(client.read_app("ui://clock/other"), Err(Error::NotAnApp)));
+            // It is no page, not the one that was asked for, and not at a URI of a page.
+            for uri in ["ui://clock/other", "ui://clock/swapped", "https://clock/view"] {
+                assert!(matches!(client.read_app(uri), Err(Error::NotAnApp)), "{uri}");
+            }
             client.close();
         }
     }

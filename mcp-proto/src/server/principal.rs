@@ -38,7 +38,7 @@ struct Facts {
 
 impl Principal {
     /// Creates a principal with this name, which identifies it among all senders: if there are several issuers, the
-    /// name contains the issuer and the subject.
+    /// name contains the issuer and the subject. `as_str` returns it; `subject` returns what [`Principal::with_subject`] adds.
     #[must_use]
     pub fn new(name: &str) -> Self {
         Self(Arc::new(Facts { name: name.into(), subject: None, scopes: Box::default(), claims: None }))

@@ -332,20 +332,27 @@ impl Session {
     /// The context of an unanswered request.
     pub(super) fn context(&self, ticket: TicketKey, config: &Config) -> Option<Context> {
         let request = self.incoming.get(ticket)?;
-        let of_client = |name: &str| {
-            let member = self.settings.client.as_ref().and_then(|client| client.first_member(name));
-            member.filter(Json::is_object)
-        };
         Some(Context {
             version: self.version_in_force(),
-            client_capabilities: of_client("capabilities").unwrap_or(Json::empty_object()),
-            client_info: of_client("clientInfo"),
+            client_capabilities: self.client_capabilities(),
+            client_info: self.stated("clientInfo"),
             logging_level: config
                 .declares("logging")
                 .then_some(self.settings.logging_level.unwrap_or(LoggingLevel::Debug)),
             principal: request.principal.clone(),
             instance: None,
         })
+    }
+
+    /// The capabilities that the client has declared.
+    pub(super) fn client_capabilities(&self) -> Json {
+        self.stated("capabilities").unwrap_or(Json::empty_object())
+    }
+
+    /// An object of the parameters of `initialize`.
+    fn stated(&self, name: &str) -> Option<Json> {
+        let member = self.settings.client.as_ref().and_then(|client| client.first_member(name));
+        member.filter(Json::is_object)
     }
 
     pub(super) fn version_in_force(&self) -> ProtocolVersion {

@@ -161,6 +161,9 @@ impl Change {
 /// The extension whose tasks a client can subscribe to.
 pub const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
+/// The requests of the extension for tasks.
+pub const TASKS_REQUESTS: [Method; 3] = [Method::TASKS_GET, Method::TASKS_UPDATE, Method::TASKS_CANCEL];
+
 /// The capability of clients and servers that support the extension for tasks.
 pub(crate) fn tasks_capability() -> Json {
     let extension = Json::empty_object().with_member(TASKS_EXTENSION, &Json::empty_object());
@@ -429,6 +432,22 @@ methods! {
 }
 
 impl Method {
+    /// A method whose name is known when the program is compiled, such as one of an extension.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use mcp_proto::Method;
+    ///
+    /// const QUERY: Method = Method::from_static("com.example/search/query");
+    /// assert_eq!(QUERY, Method::from("com.example/search/query"));
+    /// assert_eq!(Method::from_static("tools/call"), Method::TOOLS_CALL);
+    /// ```
+    #[must_use]
+    pub const fn from_static(name: &'static str) -> Self {
+        Self(Cow::Borrowed(name))
+    }
+
     /// The name on the wire.
     #[must_use]
     pub fn as_str(&self) -> &str {

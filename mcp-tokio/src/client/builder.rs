@@ -7,7 +7,7 @@ use std::fmt;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 
-use mcp_application::{Error, ProgressBytes};
+use mcp_application::{CallHooks, Error, ProgressBytes};
 use mcp_proto::client::{self as proto, ClientTransport, Config, HttpTransport};
 use mcp_proto::machine::ServerStream;
 use mcp_proto::{Stdio, UsageError};
@@ -65,7 +65,14 @@ pub struct Builder<S = ()> {
     config: Config,
     handler: Arc<dyn AnyHandler>,
     typed: TypedHandlers,
+    hooks: CallHooks,
     server: S,
+}
+
+/// What a client calls of its application.
+struct Callbacks {
+    handler: Arc<dyn AnyHandler>,
+    hooks: CallHooks,
 }
 
 /// A server over HTTP, as selected by [`Builder::http`].
@@ -113,14 +120,14 @@ impl<S> Builder<S> {
     mcp_application::client_builder_methods! { driver: "mcp_tokio" }
 
     /// The configuration with the capabilities that the functions need, and one handler that calls them.
-    fn into_parts(self) -> (Config, Arc<dyn AnyHandler>, S) {
-        let Self { mut config, handler: rest, mut typed, server } = self;
+    fn into_parts(self) -> (Config, Callbacks, S) {
+        let Self { mut config, handler: rest, mut typed, hooks, server } = self;
         config.capabilities = typed.declare_in(&config.capabilities);
-        (config, Arc::new(TypedHandler { typed, rest }), server)
+        (config, Callbacks { handler: Arc::new(TypedHandler { typed, rest }), hooks }, server)
     }
 
     fn with_server<N>(self, server: N) -> Builder<N> {
-        Builder { config: self.config, handler: self.handler, typed: self.typed, server }
+        Builder { config: self.config, handler: self.handler, typed: self.typed, hooks: self.hooks, server }
     }
 }
 
@@ -129,7 +136,7 @@ impl Builder {
         let mut config = Config::new("mcp-tokio", env!("CARGO_PKG_VERSION"));
         // A `RandomState` contains random keys from the operating system.
         config.seed = RandomState::new().build_hasher().finish();
-        Self { config, handler: Arc::new(()), typed: TypedHandlers::new(), server: () }
+        Self { config, handler: Arc::new(()), typed: TypedHandlers::new(), hooks: CallHooks::default(), server: () }
     }
 
     /// Selects a server over HTTP. The client detects which of the two HTTP transports the server has.
@@ -282,7 +289,7 @@ impl Builder<StreamServer> {
 
 async fn connect<T: ClientTransport<Action: Send> + Send + 'static>(
     machine: proto::Client<T>,
-    handler: Arc<dyn AnyHandler>,
+    Callbacks { handler, hooks }: Callbacks,
     link: (impl Feed<proto::Client<T>, Action = T::Action>, impl Authorize<proto::Client<T>>),
     http_transport: fn(&proto::Client<T>) -> Option<HttpTransport>,
     server: Arc<str>,
@@ -302,6 +309,7 @@ async fn connect<T: ClientTransport<Action: Send> + Send + 'static>(
             server,
             connected,
             progress: ProgressBytes::default(),
+            hooks,
             input: Arc::new(input),
             operations: Operations::of_client().over(network),
         }),

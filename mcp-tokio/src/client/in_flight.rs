@@ -4,7 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use mcp_application::{Error, read_result};
+use mcp_application::{Error, HookedCall, read_result};
 use mcp_model::{Payload, ProgressNotificationParams, RequestMethod};
 use mcp_proto::client::Outcome;
 use mcp_proto::{Failed, Json, UsageError};
@@ -118,6 +118,7 @@ pub(super) struct Waiting {
     pub(super) server: Arc<str>,
     pub(super) outcome: Option<oneshot::Receiver<Result<Outcome, UsageError>>>,
     pub(super) remarks: mpsc::UnboundedSender<Remark>,
+    pub(super) hooked: HookedCall,
 }
 
 impl Waiting {
@@ -133,7 +134,9 @@ impl Waiting {
 
     pub(super) async fn outcome(mut self) -> Result<Json, Error> {
         let outcome = ended(&mut self.outcome).await.unwrap_or(Ok(Outcome::Failed(Failed::Closed)));
-        Error::result_of(outcome.map_err(Error::Usage)?, &self.server)
+        // A request that could not be sent has no outcome.
+        let outcome = outcome.map_err(Error::Usage)?;
+        std::mem::take(&mut self.hooked).finish(Error::result_of(outcome, &self.server))
     }
 
     /// Returns why the request was not accepted.

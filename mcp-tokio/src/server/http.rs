@@ -168,7 +168,7 @@ impl<H> HttpService<H> {
     /// async fn look_up(token: Option<String>) -> Result<Principal, Challenge> {
     ///     match token.as_deref() {
     ///         None => Err(Challenge::bearer().with("scope", "tools:call")),
-    ///         Some("Bearer the-token-of-ada") => Ok(Principal::new("ada").with_scopes("tools:call")),
+    ///         Some("Bearer the-token-of-ada") => Ok(Principal::new("ada").with_subject("ada").with_scopes("tools:call")),
     ///         Some(_) => Err(Challenge::bearer().with("error", "invalid_token")),
     ///     }
     /// }

@@ -178,7 +178,11 @@ impl Requests {
                 }
             }
             Event::Notified { session, method, params } => {
-                self.notices.notified(session, Notification { method, params });
+                let notification = Notification { method, params };
+                let capabilities = machine.client_capabilities(session).unwrap_or(Json::empty_object());
+                if self.service.takes(&notification, &capabilities) {
+                    self.notices.notified(session, notification);
+                }
             }
             Event::Responded { request, outcome } => {
                 if let Some(waiting) = self.asked.remove(&request) {

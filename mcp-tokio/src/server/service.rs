@@ -53,6 +53,13 @@ pub trait Service: Send + Sync + 'static {
         let _ = publisher;
     }
 
+    /// Whether a notification of a client with these capabilities is passed to [`Service::notified`]. One that is not is
+    /// ignored. By default, all are passed on.
+    fn takes(&self, notification: &Notification, client_capabilities: &Json) -> bool {
+        let _ = (notification, client_capabilities);
+        true
+    }
+
     /// Handles a notification of a client. Notifications of all clients are passed one after the other, in order. At
     /// most 256 are queued, of at most 4 MiB together; further ones are dropped.
     fn notified(&self, session: SessionKey, notification: Notification) -> impl Future<Output = ()> + Send {
@@ -138,13 +145,14 @@ where
     }
 }
 
-type Served<'s, T> = Pin<Box<dyn Future<Output = T> + Send + 's>>;
+pub(crate) type Served<'s, T> = Pin<Box<dyn Future<Output = T> + Send + 's>>;
 
 /// A type-erased service.
 pub(crate) trait AnyService: Send + Sync + 'static {
     fn capabilities(&self) -> Result<Json, InvalidService>;
     fn created(&self, publisher: ServerPublisher);
     fn serve(&self, incoming: Incoming) -> Served<'_, Result<Json, ErrorObject>>;
+    fn takes(&self, notification: &Notification, client_capabilities: &Json) -> bool;
     fn notified(&self, session: SessionKey, notification: Notification) -> Served<'_, ()>;
     fn ended(&self, session: SessionKey, reason: CloseReason) -> Served<'_, ()>;
     fn subscribed(&self, uri: Arc<str>, publisher: ServerPublisher) -> Served<'_, ()>;
@@ -162,6 +170,10 @@ impl<S: Service> AnyService for S {
 
     fn serve(&self, incoming: Incoming) -> Served<'_, Result<Json, ErrorObject>> {
         Box::pin(Service::serve(self, incoming))
+    }
+
+    fn takes(&self, notification: &Notification, client_capabilities: &Json) -> bool {
+        Service::takes(self, notification, client_capabilities)
     }
 
     fn notified(&self, session: SessionKey, notification: Notification) -> Served<'_, ()> {

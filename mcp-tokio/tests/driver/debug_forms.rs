@@ -20,9 +20,10 @@ use mcp_testkit::messages::{INITIALIZED, initialize, request, result};
 use mcp_tokio::sign_in::{Authorization, PrivateKey};
 use mcp_tokio::store::{InMemory, Messages, Redis, Store};
 use mcp_tokio::{
-    Backend, Builder, Change, Client, Error, Gateway, HttpOptions, HttpSettings, Incoming, Proxy, Router, Server,
-    SharedRouter, StateKeys, reqwest,
+    Backend, Builder, Change, Client, Error, Extension, Gateway, HttpOptions, HttpSettings, Incoming, Listener,
+    LocalFunctionEnded, Proxy, Router, Server, SharedRouter, StateKeys, reqwest,
 };
+use tokio::net::TcpListener;
 use tower_service::Service as _;
 
 /// A client for servers that begin with `initialize`.
@@ -212,6 +213,10 @@ async fn router_forms(forms: &mut Forms) {
         },
     );
     forms.add("Router", &router);
+    let extension = Extension::new("com.example/extension").setting("key", SECRET);
+    forms.add("Extension", &extension.before(|_| Err(ErrorObject::invalid_params(SECRET))));
+    forms.add("LocalFunctionEnded", &LocalFunctionEnded);
+    forms.add("Listener", &Listener::from(TcpListener::bind("127.0.0.1:0").await.unwrap()));
     let router = router.with_state(Arc::new(SECRET), |router| {
         forms.add("StateRouter", &router);
         router

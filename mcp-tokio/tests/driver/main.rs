@@ -7,6 +7,7 @@ mod client;
 mod connections;
 mod debug_forms;
 mod examples;
+mod extensions;
 mod functions;
 mod gateway;
 mod gateway_chain;

@@ -559,7 +559,11 @@ async fn a_client_reads_the_app_of_a_tool_and_states_that_it_shows_apps() {
             Ok(routed::show_time(&incoming))
         })
         .app(&routed::app(), routed::APP_HTML, &routed::app_ui())
-        .resource(&Resource::new("ui://clock/other", "other").mime_type("text/html"), |_| async { Ok("<p>") });
+        .resource(&Resource::new("ui://clock/other", "other").mime_type("text/html"), |_| async { Ok("<p>") })
+        .resource(&Resource::app("ui://clock/swapped", "swapped"), |_| async { Ok(routed::app_at("ui://clock/other")) })
+        .resource(&Resource::app("https://clock/view", "other"), |_| async {
+            Ok(routed::app_at("https://clock/view"))
+        });
     let server = Server::new(Config::new("s", "1"), router);
     for version in [ProtocolVersion::V2025_06_18, ProtocolVersion::V2026_07_28] {
         for shows in [true, false] {
@@ -571,7 +575,10 @@ async fn a_client_reads_the_app_of_a_tool_and_states_that_it_shows_apps() {
             let app = client.read_app(&uri).await.unwrap();
             assert_eq!((app.html.as_str(), app.ui), (routed::APP_HTML, routed::app_ui()));
             assert_eq!(client.call_tool("time", ()).await.unwrap().all_text(), format!("12:00, shown: {shows}"));
-            assert!(matches!(client.read_app("ui://clock/other").await, Err(Error::NotAnApp)));
+            // It is no page, not the one that was asked for, and not at a URI of a page.
+            for uri in ["ui://clock/other", "ui://clock/swapped", "https://clock/view"] {
+                assert!(matches!(client.read_app(uri).await, Err(Error::NotAnApp)), "{uri}");
+            }
             client.close().await;
         }
     }

@@ -52,7 +52,7 @@ impl Builder<InMemoryServer> {
     /// [`Error::Usage`] if the configuration of the client or of the server is invalid, [`Error::SetUp`] if a thread
     /// could not be started; otherwise as for [`Builder::<StreamServer>::connect`](super::StreamServer).
     pub fn connect(self) -> Result<Client, Error> {
-        let Self { config, handler, server: InMemoryServer { server }, typed } = self;
+        let Self { config, handler, server: InMemoryServer { server }, typed, hooks } = self;
         let service = server.stream()?;
         let ((from_client, to_server), (from_server, to_client)) = (pipe(), pipe());
         let serve = move || {
@@ -62,6 +62,6 @@ impl Builder<InMemoryServer> {
         };
         let no_thread = |error: io::Error| Error::SetUp(format!("cannot start a thread: {error}").into());
         thread::Builder::new().name("mcp-in-memory".to_owned()).spawn(serve).map_err(no_thread)?;
-        Builder { config, handler, server: (), typed }.stream(from_server, to_server).connect()
+        Builder { config, handler, server: (), typed, hooks }.stream(from_server, to_server).connect()
     }
 }

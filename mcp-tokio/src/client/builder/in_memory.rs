@@ -57,7 +57,7 @@ impl Builder<InMemoryServer> {
     /// [`Error::Usage`] if the configuration of the client or of the server is invalid; otherwise as for
     /// [`Builder::<StreamServer>::connect`](super::StreamServer).
     pub async fn connect(self) -> Result<Client, Error> {
-        let Self { config, handler, server: InMemoryServer { server }, typed } = self;
+        let Self { config, handler, server: InMemoryServer { server }, typed, hooks } = self;
         let machine = server.machine(Stdio::new())?;
         let (near, far) = duplex(CAPACITY);
         tokio::spawn(async move {
@@ -67,6 +67,6 @@ impl Builder<InMemoryServer> {
             }
         });
         let (read, write) = split(near);
-        Builder { config, handler, server: (), typed }.stream(read, write).connect().await
+        Builder { config, handler, server: (), typed, hooks }.stream(read, write).connect().await
     }
 }

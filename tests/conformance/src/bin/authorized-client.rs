@@ -34,5 +34,5 @@ async fn run(
     url: &str,
     builder: mcp_tokio::Builder<mcp_tokio::HttpServer>,
 ) -> Result<(), Box<dyn Error>> {
-    authorization::run_tokio(scenario, url, builder).await
+    Box::pin(authorization::run_tokio(scenario, url, builder)).await
 }

@@ -1,0 +1,311 @@
+//! Protocol extensions: methods, notifications, what is declared, and hooks.
+
+use std::sync::{Arc, Mutex};
+
+use mcp_model::{JsonObject, RequestMethod, Tool};
+use mcp_proto::client::Call;
+use mcp_proto::server::Config;
+use mcp_proto::{ErrorObject, Json, Method, Notification, ProtocolVersion};
+use mcp_testkit::waiting::LONG;
+use mcp_tokio::{Client, Error, Extension, HandlerError, Incoming, Router, Server};
+use tests::routed::{NOT_HOOKED, all_requests, assert_seen, declaring_config};
+use tokio::sync::mpsc::unbounded_channel;
+use tokio::time::timeout;
+
+const ID: &str = "com.example/search";
+const QUERY: &str = "com.example/search/query";
+const ERAS: [ProtocolVersion; 2] = [ProtocolVersion::LATEST_LEGACY, ProtocolVersion::LATEST];
+
+#[derive(serde::Deserialize)]
+struct Query {
+    words: String,
+}
+
+#[derive(serde::Serialize)]
+struct Hits {
+    hits: Vec<String>,
+}
+
+/// The method for typed calls.
+struct Find;
+
+impl RequestMethod for Find {
+    const METHOD: Method = Method::from_static(QUERY);
+    type Params = JsonObject;
+    type Result = JsonObject;
+}
+
+fn search() -> Extension {
+    let answer = |query: Query, _: Incoming| async move {
+        match query.words.as_str() {
+            "" => Err(HandlerError::from(ErrorObject::new(7, "no words"))),
+            "fail" => Err("the index is gone".into()),
+            words => Ok(Hits { hits: vec![words.to_owned()] }),
+        }
+    };
+    Extension::new(ID).setting("languages", "en").method(QUERY, answer)
+}
+
+fn server(extension: Extension) -> Server {
+    let hello = |_: JsonObject, _: Incoming| async { Ok("hello") };
+    let tool = Tool::new("hello", JsonObject::new().with("type", "object"));
+    Server::new(Config::new("s", "1"), Router::new().tool_with_schema(&tool, hello).extension(extension))
+}
+
+async fn connect(server: &Server, version: ProtocolVersion, has_extension: bool) -> Client {
+    let builder = Client::builder().versions([version]);
+    let settings = JsonObject::new().with("pages", 3);
+    let builder = if has_extension { builder.extension(ID, settings) } else { builder };
+    builder.in_memory(server).connect().await.unwrap()
+}
+
+async fn query(client: &Client, params: Option<&str>) -> Result<String, (i64, String)> {
+    let params = params.map(|params| Json::parse(params.to_owned()).unwrap());
+    match client.request(QUERY, params).await {
+        Ok(result) => Ok(result.first_member("hits").unwrap().to_string()),
+        Err(Error::Server(error)) => Err((error.code(), error.message())),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[tokio::test]
+async fn a_method_is_typed_and_served_with_and_without_the_client_s_declaration() {
+    for version in ERAS {
+        for has_extension in [true, false] {
+            let client = connect(&server(search()), version, has_extension).await;
+            assert_eq!(client.server_extension(ID).unwrap().to_string(), r#"{"languages":"en"}"#);
+            assert_eq!(client.server_extension("com.example/other"), None);
+            assert_eq!(query(&client, Some(r#"{"words":"ä","other":1}"#)).await, Ok(r#"["ä"]"#.to_owned()));
+            let found = client.request_as::<Find>(&JsonObject::new().with("words", "b")).await.unwrap();
+            assert_eq!(found.as_json().first_member("hits").unwrap().to_string(), r#"["b"]"#);
+            assert_eq!(query(&client, Some(r#"{"words":""}"#)).await, Err((7, "no words".to_owned())));
+            assert_eq!(
+                query(&client, Some(r#"{"words":"fail"}"#)).await,
+                Err((-32603, "the index is gone".to_owned()))
+            );
+            let (code, text) = query(&client, Some(r#"{"words":7}"#)).await.unwrap_err();
+            assert!(code == -32602 && text.contains("invalid params") && text.contains("words"), "{text}");
+            assert_eq!(query(&client, None).await.unwrap_err().0, -32602);
+            assert_eq!(client.call_tool("hello", ()).await.unwrap().all_text(), "hello");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_method_that_needs_the_client_s_declaration_names_it_to_others() {
+    for version in ERAS {
+        let server = server(search().needs_client());
+        assert!(query(&connect(&server, version, true).await, Some(r#"{"words":"a"}"#)).await.is_ok());
+        let client = connect(&server, version, false).await;
+        let Err(Error::Server(error)) = client.request(QUERY, None).await else { panic!("an answer") };
+        let data = error.data().map(|data| data.to_string()).unwrap_or_default();
+        assert!(data.contains(ID), "{version}: {error:?}");
+        assert_eq!(client.call_tool("hello", ()).await.unwrap().all_text(), "hello");
+    }
+}
+
+#[tokio::test]
+async fn hooks_see_every_request_of_the_router_and_the_outcome_in_the_opposite_order() {
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let hooked = |name: &'static str| {
+        let log = Arc::clone(&log);
+        Extension::new(&format!("com.example/{name}")).around(move |request| {
+            let method = request.method().to_string();
+            let pages = request.client_extension(ID).map(|settings| settings.to_string()).unwrap_or_default();
+            log.lock().unwrap().push(format!("{name} before {method} {pages}"));
+            if method == "com.example/refused" && name == "inner" {
+                return Err(ErrorObject::new(8, "refused"));
+            }
+            let log = Arc::clone(&log);
+            Ok(move |outcome: Result<Json, ErrorObject>| {
+                let code = outcome.as_ref().err().map(ErrorObject::code);
+                log.lock().unwrap().push(format!("{name} after {method} {code:?}"));
+                outcome.map(|result| result.with_member(name, &Json::from(true)))
+            })
+        })
+    };
+    let router = Router::new().extension(hooked("outer")).extension(hooked("inner")).extension(search());
+    let client = connect(&Server::new(Config::new("s", "1"), router), ProtocolVersion::LATEST, true).await;
+    let take = || std::mem::take(&mut *log.lock().unwrap());
+    take();
+    let params = Json::empty_object().with_member("words", &Json::from("a"));
+    let result = client.request(QUERY, Some(params)).await.unwrap();
+    assert!(result.first_member("inner").is_some() && result.first_member("outer").is_some());
+    let pages = r#"{"pages":3}"#;
+    assert_eq!(
+        take(),
+        [
+            format!("outer before {QUERY} {pages}"),
+            format!("inner before {QUERY} {pages}"),
+            format!("inner after {QUERY} None"),
+            format!("outer after {QUERY} None"),
+        ]
+    );
+    let Err(Error::Server(error)) = client.request("com.example/refused", None).await else { panic!("an answer") };
+    assert_eq!(error.code(), 8);
+    assert_eq!(
+        take(),
+        [
+            format!("outer before com.example/refused {pages}"),
+            format!("inner before com.example/refused {pages}"),
+            "outer after com.example/refused Some(8)".to_owned(),
+        ]
+    );
+    let Err(Error::Server(error)) = client.request("com.example/unknown", None).await else { panic!("an answer") };
+    assert_eq!((error.code(), take().len()), (-32601, 4));
+}
+
+#[tokio::test]
+async fn hooks_receive_an_internal_error_after_a_panic_and_make_the_answer() {
+    let outcomes = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&outcomes);
+    let extension = search().around(move |_| {
+        let log = Arc::clone(&log);
+        Ok(move |outcome: Result<Json, ErrorObject>| {
+            log.lock().unwrap().push(outcome.as_ref().err().map(ErrorObject::code));
+            outcome.map_err(|error| ErrorObject::new(error.code(), "noted"))
+        })
+    });
+    let tool = Tool::new("panics", JsonObject::new().with("type", "object"));
+    let router =
+        Router::new().extension(extension).tool_with_schema(&tool, |_: JsonObject, incoming: Incoming| async move {
+            assert!(incoming.params().is_none(), "a defect of the function");
+            Ok("")
+        });
+    let server = Server::new(Config::new("s", "1"), router);
+    for version in ERAS {
+        let client = connect(&server, version, true).await;
+        let Err(Error::Server(error)) = client.call_tool("panics", ()).await else { panic!("an answer") };
+        assert_eq!((error.code(), error.message()), (-32603, "noted".to_owned()));
+        assert_eq!(std::mem::take(&mut *outcomes.lock().unwrap()), [Some(-32603)], "{version}");
+    }
+}
+
+#[tokio::test]
+async fn hooks_of_a_client_see_each_call_and_its_outcome_in_the_opposite_order() {
+    for version in ERAS {
+        let log = Arc::new(Mutex::new(Vec::new()));
+        let hooked = |name: &'static str| {
+            let log = Arc::clone(&log);
+            move |call: Call| {
+                log.lock().unwrap().push(format!("{name} before {}", call.method()));
+                if call.method().as_str() == "com.example/refused" && name == "inner" {
+                    return Err(Error::SetUp("the client refuses this".into()));
+                }
+                let params = call.parameters().cloned().unwrap_or(Json::empty_object());
+                let call = call.params(params.with_member("words", &Json::from(name)));
+                let log = Arc::clone(&log);
+                Ok((call, move |outcome: Result<Json, Error>| {
+                    log.lock().unwrap().push(format!("{name} after {}", outcome.is_ok()));
+                    outcome.map(|result| result.with_member(name, &Json::from(true)))
+                }))
+            }
+        };
+        let builder = Client::builder().versions([version]).around_calls(hooked("outer")).around_calls(hooked("inner"));
+        let client = builder.in_memory(&server(search())).connect().await.unwrap();
+        let take = || std::mem::take(&mut *log.lock().unwrap());
+        take();
+        let both = [
+            format!("outer before {QUERY}"),
+            format!("inner before {QUERY}"),
+            "inner after true".to_owned(),
+            "outer after true".to_owned(),
+        ];
+        let result = client.request(QUERY, None).await.unwrap();
+        assert_eq!(result.first_member("hits").unwrap().to_string(), r#"["inner"]"#);
+        assert!(result.first_member("inner").is_some() && result.first_member("outer").is_some());
+        assert_eq!(take(), both, "{version}");
+        client.request_as::<Find>(&JsonObject::new()).await.unwrap();
+        assert_eq!(take(), both, "{version}");
+        let found = client.call_as::<Find>(&JsonObject::new()).await.unwrap().wait().await.unwrap();
+        assert!(found.as_json().first_member("outer").is_some());
+        assert_eq!(take(), both, "{version}");
+        let error = client.request("com.example/refused", None).await.unwrap_err();
+        assert_eq!(error.to_string(), "the client refuses this");
+        assert_eq!(take(), ["outer before com.example/refused", "inner before com.example/refused"]);
+        client.request("com.example/unknown", None).await.unwrap_err();
+        assert_eq!(take()[2..], ["inner after false", "outer after false"]);
+        // Only the machine sends it.
+        let reserved = client.request("initialize", None).await;
+        assert!(matches!(reserved, Err(Error::Usage(_))), "{reserved:?}");
+        assert_eq!(take(), ["outer before initialize", "inner before initialize"], "{version}");
+        let reserved = client.call(Call::new("initialize")).await;
+        assert!(matches!(reserved, Err(Error::Usage(_))), "{reserved:?}");
+        assert_eq!(take(), ["outer before initialize", "inner before initialize"], "{version}");
+    }
+}
+
+#[tokio::test]
+async fn notifications_of_an_extension_that_needs_the_client_s_declaration_are_ignored_from_others() {
+    for (needs_client, expected) in [(true, &["declared"][..]), (false, &["undeclared", "declared"])] {
+        let (sender, mut received) = unbounded_channel();
+        let extension = search().notification("com.example/search/seen", move |_, query: Query| {
+            sender.send(query.words).unwrap();
+            std::future::ready(())
+        });
+        let server = server(if needs_client { extension.needs_client() } else { extension });
+        for has_extension in [false, true] {
+            let client = connect(&server, ProtocolVersion::LATEST_LEGACY, has_extension).await;
+            let words = if has_extension { "declared" } else { "undeclared" };
+            let params = Json::empty_object().with_member("words", &Json::from(words));
+            client.notify(Notification::with_params("com.example/search/seen", params)).await.unwrap();
+            // The server has received the notification before it answers this.
+            assert_eq!(client.call_tool("hello", ()).await.unwrap().all_text(), "hello");
+        }
+        let mut seen = Vec::new();
+        while seen.len() < expected.len() {
+            seen.push(timeout(LONG, received.recv()).await.unwrap().unwrap());
+        }
+        assert_eq!(seen, expected);
+    }
+}
+
+#[tokio::test]
+async fn notifications_of_an_extension_reach_its_function() {
+    let (sender, mut received) = unbounded_channel();
+    let extension = search().notification("com.example/search/seen", move |_, query: Query| {
+        sender.send(query.words).unwrap();
+        std::future::ready(())
+    });
+    let client = connect(&server(extension), ProtocolVersion::LATEST_LEGACY, true).await;
+    for words in [Json::from(7), Json::from("a")] {
+        let params = Json::empty_object().with_member("words", &words);
+        client.notify(Notification::with_params("com.example/search/seen", params)).await.unwrap();
+    }
+    assert_eq!(timeout(LONG, received.recv()).await.unwrap().as_deref(), Some("a"));
+}
+
+#[tokio::test]
+async fn hooks_see_all_requests_of_the_specification_but_those_that_the_server_answers_before_its_router() {
+    for (version, not_hooked) in NOT_HOOKED {
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let log = Arc::clone(&seen);
+        let extension = Extension::new("com.example/audit").before(move |request| {
+            log.lock().unwrap().push(request.method().clone());
+            Ok(())
+        });
+        let server = Server::new(declaring_config(), Router::new().extension(extension));
+        server.replay(all_requests(version)).await.unwrap();
+        assert_seen(version, &seen.lock().unwrap(), not_hooked);
+    }
+}
+
+#[tokio::test]
+async fn mistakes_are_stated_when_the_server_is_created() {
+    let method =
+        |name: &str| Extension::new(ID).method(name, |_: JsonObject, _: Incoming| async { Ok(JsonObject::new()) });
+    let twice = method(QUERY).method(QUERY, |_: JsonObject, _: Incoming| async { Ok(JsonObject::new()) });
+    let other =
+        Extension::new("com.example/other").method(QUERY, |_: JsonObject, _: Incoming| async { Ok(JsonObject::new()) });
+    for (router, text) in [
+        (Router::new().extension(Extension::new("search")), "the extension 'search' cannot be declared"),
+        (Router::new().extension(Extension::new("/search")), "the extension '/search' cannot be declared"),
+        (Router::new().extension(method("tools/call")), "the method 'tools/call' is one of the specification"),
+        (Router::new().extension(twice), "two methods of extensions have the name"),
+        (Router::new().extension(search()).extension(other), "two methods of extensions have the name"),
+        (Router::new().extension(search()).extension(Extension::new(ID)), "two extensions have the name"),
+    ] {
+        let error = Server::new(Config::new("s", "1"), router).replay("").await.unwrap_err().to_string();
+        assert!(error.contains(text), "{error}");
+    }
+}
