@@ -19,7 +19,7 @@ pub mod drivers {
     //! | [`Connected`], [`SharedConnected`], [`NotConnected`] | what is known about the server, or why it could not be connected to |
     //! | [`ClientHandlers`], [`RequestKind`] | functions of the application for single kinds of requests and notifications, and the capabilities that they need |
     //! | [`ProgressBytes`], [`ProgressQueue`] | progress notifications that callers have not received yet, with their limits |
-    //! | [`Pages`], [`MAX_PAGES`] | a whole list, page by page |
+    //! | [`Pages`], [`MAX_PAGES`], [`MAX_LIST`] | a whole list, page by page |
     //! | [`TaskCall`], [`TaskStep`] | a call of a tool whose result may be a task |
     //! | [`tool_call`], [`prompt`], [`completion`], [`page`], [`directory`] | the parameters of calls that a driver offers as functions |
     //! | [`ChildEnd`], [`LAST_OUTPUT_TIMEOUT`] | when a server in a child process has ended, of which the process and the stream end separately |

@@ -71,6 +71,14 @@ pub enum Error {
         /// The pages that were read.
         pages: usize,
     },
+    /// The pages of the server's list are larger than what is read.
+    #[error(
+        "the pages of the server's list have more than {bytes} bytes, which is as much as is read; read it page by page"
+    )]
+    ListTooLarge {
+        /// The most bytes that are read.
+        bytes: usize,
+    },
     /// The task of a call has ended without a result: it was cancelled, or the server states an unknown status or no
     /// error.
     #[error("{}", if *status == TaskStatus::Cancelled { "the task was cancelled" } else { "the server has ended the task without a result" })]

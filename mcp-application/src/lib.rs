@@ -103,7 +103,7 @@ pub use notice::{NOTICE_BYTES, NOTICES, Notice, NoticeLoad};
 pub use observation::Observation;
 pub use operation::{DURATION_BUCKETS, Operation, OperationEnd, request_id_text};
 pub use operation_names::{OperationLabel, OperationNames};
-pub use pages::{MAX_PAGES, Pages};
+pub use pages::{MAX_LIST, MAX_PAGES, Pages};
 pub use progress::{ProgressBytes, ProgressQueue};
 pub use proxy_exceptions::ProxyExceptions;
 pub use publishers::{Publisher, Publishers};

@@ -5,18 +5,22 @@ use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use mcp_model::{Page, PaginatedRequestParams, Payload, RequestMethod};
+use mcp_proto::Json;
 
 use super::Error;
 
 /// The most pages that are read of one list: 1000.
 pub const MAX_PAGES: usize = 1000;
 
+/// The most bytes of JSON that are read of one list that has several pages: 64 MiB.
+pub const MAX_LIST: usize = 64 << 20;
+
 /// Reads the pages of a list one after the other, and holds the entries of one page.
 ///
 /// The list ends at a page without a cursor, or with the cursor that it was requested with, as the last pages of some
 /// servers have. Such a page is left out if it equals the one before, because the server does not look at cursors. The
 /// list of a server that repeats an earlier cursor has no end. Reading it ends with an error: before three times as
-/// many pages were read as there are different ones, and after [`MAX_PAGES`] pages.
+/// many pages were read as there are different ones, and after [`MAX_PAGES`] pages, or [`MAX_LIST`] bytes.
 ///
 /// # Example: the loop of a driver
 ///
@@ -57,6 +61,8 @@ pub struct Pages<R: RequestMethod<Result: Page>> {
     items: VecDeque<<R::Result as Page>::Item>,
     next: Next,
     count: usize,
+    /// The bytes of the pages that were added.
+    bytes: usize,
     /// The cursor of an earlier page, with which later ones are compared. It is replaced after 1, 2, 4, … pages, so that
     /// any period is found without a list of all cursors (the algorithm of Brent).
     compared: Option<String>,
@@ -76,7 +82,7 @@ impl<R: RequestMethod<Params = PaginatedRequestParams, Result: Page>> Pages<R> {
     /// A list of which no page was read.
     #[must_use]
     pub const fn new() -> Self {
-        Self { items: VecDeque::new(), next: Next::First, count: 0, compared: None, last: None }
+        Self { items: VecDeque::new(), next: Next::First, count: 0, bytes: 0, compared: None, last: None }
     }
 
     /// Takes the next entry of the pages that were added.
@@ -98,12 +104,19 @@ impl<R: RequestMethod<Params = PaginatedRequestParams, Result: Page>> Pages<R> {
     ///
     /// # Errors
     ///
-    /// This reason, [`Error::ListRepeats`] or [`Error::ListTooLong`]. The list has ended then, without the entries of
-    /// this page.
+    /// This reason, [`Error::ListRepeats`], [`Error::ListTooLong`] or [`Error::ListTooLarge`]. The list has ended then,
+    /// without the entries of this page.
     pub fn add(&mut self, page: Result<R::Result, Error>) -> Result<(), Error> {
         let requested = std::mem::replace(&mut self.next, Next::End);
         let page = page?;
-        let digest = page.has_next().then(|| digest(&page));
+        // The limit of messages suffices for a list of one page.
+        let json = (page.has_next() || self.count > 0).then(|| page.to_json());
+        let json = json.as_ref().map(Json::as_bytes).unwrap_or_default();
+        self.bytes = self.bytes.saturating_add(json.len());
+        if self.bytes > MAX_LIST {
+            return Err(Error::ListTooLarge { bytes: MAX_LIST });
+        }
+        let digest = page.has_next().then(|| digest(json));
         let (items, cursor) = page.into_parts();
         self.count += 1;
         let Some(cursor) = cursor else {
@@ -137,9 +150,9 @@ impl<R: RequestMethod<Params = PaginatedRequestParams, Result: Page>> Pages<R> {
     }
 }
 
-fn digest(page: &impl Payload) -> u64 {
+fn digest(page: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
-    page.to_json().as_bytes().hash(&mut hasher);
+    page.hash(&mut hasher);
     hasher.finish()
 }
 
@@ -223,6 +236,29 @@ mod tests {
         assert!(asked == MAX_PAGES && matches!(outcome, Err(Error::ListTooLong { pages: MAX_PAGES })));
         let (asked, outcome) = read(|page| (page + 1 < MAX_PAGES).then(|| page.to_string()));
         assert!(asked == MAX_PAGES && outcome.is_ok());
+    }
+
+    #[test]
+    fn a_list_whose_pages_are_too_large_together_ends_with_an_error_and_one_page_of_any_size_does_not() {
+        let page = |bytes: usize, cursor: Option<String>| {
+            let mut page = ListToolsResult::new([Tool::without_arguments("a").description("x".repeat(bytes))]);
+            page.next_cursor = cursor;
+            page
+        };
+        let mut pages = Pages::<ListToolsRequest>::new();
+        for number in 1..=4 {
+            let outcome = pages.add(Ok(page(MAX_LIST / 4, Some(number.to_string()))));
+            let is_too_large = matches!(outcome, Err(Error::ListTooLarge { bytes: MAX_LIST }));
+            assert_eq!(
+                (is_too_large, pages.pop().is_none(), pages.next_params().is_none()),
+                (number == 4, number == 4, number == 4)
+            );
+        }
+        let mut pages = Pages::<ListToolsRequest>::new();
+        pages.add(Ok(page(MAX_LIST / 2, Some("1".to_owned())))).unwrap();
+        assert!(matches!(pages.add(Ok(page(MAX_LIST / 2, None))), Err(Error::ListTooLarge { .. })));
+        let mut pages = Pages::<ListToolsRequest>::new();
+        assert!(pages.add(Ok(page(MAX_LIST, None))).is_ok());
     }
 
     #[test]

@@ -7,8 +7,8 @@ use super::Client;
 
 /// All entries of a list of a server, which are requested page by page. The method `R` lists them.
 ///
-/// It ends with an error if the server's pages repeat, or after 1000 pages ([`Error::ListRepeats`],
-/// [`Error::ListTooLong`]).
+/// It ends with an error if the server's pages repeat, after 1000 pages, or after 64 MiB on several pages
+/// ([`Error::ListRepeats`], [`Error::ListTooLong`], [`Error::ListTooLarge`]).
 ///
 /// # Example
 ///

@@ -12,8 +12,8 @@ use super::Client;
 
 /// All entries of a list of a server, which are requested page by page. The method `R` lists them.
 ///
-/// It ends with an error if the server's pages repeat, or after 1000 pages ([`Error::ListRepeats`],
-/// [`Error::ListTooLong`]).
+/// It ends with an error if the server's pages repeat, after 1000 pages, or after 64 MiB on several pages
+/// ([`Error::ListRepeats`], [`Error::ListTooLong`], [`Error::ListTooLarge`]).
 ///
 /// # Example
 ///
@@ -55,7 +55,7 @@ where
     ///
     /// # Errors
     ///
-    /// As for [`Client::request_as`], [`Error::ListRepeats`] and [`Error::ListTooLong`].
+    /// As for [`Client::request_as`], [`Error::ListRepeats`], [`Error::ListTooLong`] and [`Error::ListTooLarge`].
     pub async fn collect(mut self) -> Result<Vec<Item<R>>, Error> {
         let mut items = Vec::new();
         while let Some(item) = self.next().await {
