@@ -238,6 +238,13 @@ pub enum Step {
         /// The issuer.
         issuer: String,
     },
+    /// The server publishes no metadata, neither its own nor those of an authorization server. The endpoints of revision
+    /// 2025-03-26 are used, which a server that expects a token of its own does not have.
+    #[error("no metadata of an authorization server were found")]
+    NoMetadata {
+        /// The origin of the server, where the endpoints are looked for.
+        origin: String,
+    },
 }
 
 /// Shows neither URLs nor bodies, because they contain codes and secrets.

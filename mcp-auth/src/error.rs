@@ -172,6 +172,19 @@ pub enum SignInError {
         /// The command by which a person signs in.
         command: Option<String>,
     },
+    /// A person would have to sign in, and may not be asked; the server publishes no metadata, so that it may also expect a
+    /// token that no sign-in gives.
+    ///
+    /// Rules: OA-G-05, and OA-L-02 for the endpoints of a server without metadata.
+    #[error(
+        "the server demands authorization but publishes no OAuth metadata; \
+         if it wants a key or a token of its own, send it in a header; else a person must sign in{}",
+        run(command.as_deref())
+    )]
+    NotInteractiveWithoutMetadata {
+        /// The command by which a person signs in.
+        command: Option<String>,
+    },
     /// A person has signed out while a token was needed.
     #[error("a person signed out meanwhile")]
     SignedOut,

@@ -88,9 +88,10 @@ impl SignInReport {
                     // A person reads it also if nothing else comes.
                     Step::ErrorWithoutState { .. } => Severity::Warning,
                     Step::Quirk { .. } => Severity::Info,
-                    Step::Document { .. } | Step::AuthorizationServer { .. } | Step::Registered { .. } => {
-                        Severity::Debug
-                    }
+                    Step::Document { .. }
+                    | Step::AuthorizationServer { .. }
+                    | Step::NoMetadata { .. }
+                    | Step::Registered { .. } => Severity::Debug,
                 };
                 Self { outcome: None, log: Some((severity, format!("signing in to {server}: {step}"))) }
             }

@@ -521,6 +521,17 @@ fn oa_l_02_a_server_without_any_metadata_is_its_own_authorization_server_if_it_c
 }
 
 #[test]
+fn oa_l_02_a_token_of_its_own_may_be_what_a_server_without_any_metadata_expects() {
+    let mut world = World::new().with(|config| config.may_ask_user = false);
+    world.documents.clear();
+    world.issuers.clear();
+    world.challenge(0, 401, "Bearer");
+    assert_eq!(world.processes[0].refused, [SignInError::NotInteractiveWithoutMetadata { command: None }]);
+    assert!(world.processes[0].refused[0].to_string().contains("a token of its own"));
+    world.check();
+}
+
+#[test]
 fn au3_oa_p_04_no_authorization_request_is_made_for_another_resource() {
     let mut world = World::new();
     let document = json!({ "resource": "https://evil.example/v1/mcp", "authorization_servers": [ISSUER] }).to_string();

@@ -232,9 +232,17 @@ impl Authorizer {
         let has_own_url = self.config.client_metadata_url.is_some() && issuer.supports_client_id_metadata();
         let (name, lists_pkce) = (issuer.issuer().to_owned(), issuer.check_pkce(false).is_ok());
         let registers = has_own_url || issuer.registration_endpoint().is_some();
-        flow.found = Some(Found { resource, issuer });
+        flow.found = Some(Found { resource, issuer, is_assumed: false });
         let scope = self.scope(&flow);
         let step = action::Step::AuthorizationServer { issuer: name, registers, lists_pkce, scope };
+        self.outbox.report(Event::Step(step));
+        self.lock_record(flow, Then::Decide, now);
+    }
+
+    /// Goes on with the endpoints of revision 2025-03-26, which nothing confirms.
+    fn on_assumed_issuer(&mut self, mut flow: Flow, issuer: IssuerMetadata, now: Instant) {
+        let step = action::Step::NoMetadata { origin: issuer.issuer().to_owned() };
+        flow.found = Some(Found { resource: self.unpublished_resource(), issuer, is_assumed: true });
         self.outbox.report(Event::Step(step));
         self.lock_record(flow, Then::Decide, now);
     }
@@ -259,7 +267,7 @@ impl Authorizer {
             }
             // A 401 without a challenge and without any metadata may have other reasons (OA-T-07).
             Wanted::Server if discovery.is_absent && has_challenge => match IssuerMetadata::without_document(&origin) {
-                Ok(issuer) => self.on_issuer(flow, self.unpublished_resource(), issuer, now),
+                Ok(issuer) => self.on_assumed_issuer(flow, issuer, now),
                 Err(reason) => {
                     let url = origin.to_string();
                     self.fail(flow, SignInError::Metadata { url, reason }, now);

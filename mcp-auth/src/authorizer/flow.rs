@@ -86,6 +86,8 @@ impl Need {
 pub(super) struct Found {
     pub(super) resource: Resource,
     pub(super) issuer: IssuerMetadata,
+    /// No metadata were found: those of the issuer are what revision 2025-03-26 states for this case.
+    pub(super) is_assumed: bool,
 }
 
 /// What a flow has done to register the client.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use mcp_proto::Instant;
 use mcp_proto::auth::{Credentials, Secret};
 
-use super::flow::{Flow, Need, Step, Then};
+use super::flow::{Flow, Found, Need, Step, Then};
 use super::request::ClientRequest;
 use super::{Authorizer, BUSY, Held, Timer};
 use crate::action::{Action, Authorized, Event, Lock};
@@ -102,7 +102,11 @@ impl Authorizer {
     fn ask_person(&mut self, mut flow: Flow, now: Instant) {
         if !self.config.may_ask_user || !flow.has_person {
             let command = self.config.sign_in_command.clone();
-            return self.fail(flow, SignInError::NotInteractive { command }, now);
+            let error = match &flow.found {
+                Some(Found { is_assumed: true, .. }) => SignInError::NotInteractiveWithoutMetadata { command },
+                _ => SignInError::NotInteractive { command },
+            };
+            return self.fail(flow, error, now);
         }
         if let Some(error) = self.history.pause(now) {
             return self.fail(flow, error, now);
