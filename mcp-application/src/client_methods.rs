@@ -362,9 +362,15 @@ macro_rules! typed_calls {
         ///
         /// # Errors
         ///
-        /// As for [`Client::request_as`], and [`Error::NotAnApp`](crate::Error::NotAnApp).
+        /// As for [`Client::request_as`], and [`Error::NotAnApp`](crate::Error::NotAnApp): nothing is requested for a URI
+        /// that does not begin with `ui://`, and contents with another URI than the requested one are not used.
         pub $($async)? fn read_app(&self, uri: &str) -> Result<::mcp_model::ReceivedApp, $crate::Error> {
-            self.read_resource(uri)$($await)*?.into_app().ok_or($crate::Error::NotAnApp)
+            if !uri.starts_with("ui://") {
+                return Err($crate::Error::NotAnApp);
+            }
+            let mut read = self.read_resource(uri)$($await)*?;
+            read.contents.retain(|contents| contents.uri() == Some(uri));
+            read.into_app().ok_or($crate::Error::NotAnApp)
         }
 
         /// Lists the direct children of a directory of resources, of the page at `cursor`; `None` is the first page.

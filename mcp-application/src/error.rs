@@ -43,8 +43,11 @@ pub enum Error {
     #[cfg(feature = "validation")]
     #[error("the server's result does not conform to the tool's outputSchema: {0}")]
     ResultMismatch(SchemaMismatch),
-    /// The resource that was read is not the page of an app.
-    #[error("the server's resource is no app: it has no HTML of the type {}", mcp_model::APP_MIME_TYPE)]
+    /// The resource that was read, or that was to be read, is not the page of an app.
+    #[error(
+        "the server's resource is no app: its URI does not begin with ui://, or it has no HTML of the type {} at this URI",
+        mcp_model::APP_MIME_TYPE
+    )]
     NotAnApp,
     /// The server's card cannot be read.
     #[error("the card of {server} cannot be read: {reason}")]

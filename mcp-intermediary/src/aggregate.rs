@@ -14,6 +14,7 @@
 //! |---|---|
 //! | tools, prompts | under names from which their servers follow ([`Prefix`]); a name that several servers without a prefix list belongs to the first of them in the configuration |
 //! | resources | a URI belongs to the server that lists it first, and only if none lists it to the one with the most specific template for it; a URI that no server has listed is requested from the servers in turn, until one answers with a result |
+//! | pages of MCP Apps | a `ui://` URI belongs to the first server with a tool that is linked to it, whatever others list; tools of others are listed without the link |
 //! | lists | those of all servers in the order of the configuration; a cursor contains the places where the lists of servers go on |
 //! | capabilities | those of any server; that lists change is always announced |
 //! | instructions | those of all servers, each with the name of its server |
@@ -51,12 +52,16 @@
 //! | `catalogue` | the definitions that are searched |
 //! | `ranking` | which texts match a query best |
 //! | `resources` | which server has a resource |
+//! | `apps` | which server has the page of an app, and which tools only pages call |
+//! | `claims` | which server has listed a text first |
 //! | `origin` | cursors, states and ids that contain the server they are from |
 //! | `questions` | requests of servers to the client |
 //! | `subscriptions` | subscriptions to changes |
 
+mod apps;
 mod catalogue;
 mod changes;
+mod claims;
 mod config;
 mod connection;
 mod event;
@@ -83,6 +88,7 @@ mod subscriptions;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use apps::AppPages;
 use catalogue::Catalogue;
 use changes::Changes;
 pub use config::{Config, Prefix, ServerConfig};
@@ -143,6 +149,7 @@ pub struct Aggregate {
     tools: Names,
     prompts: Names,
     resources: Resources,
+    app_pages: AppPages,
     /// Empty if all tools are listed.
     catalogue: Catalogue,
     changes: Changes,
@@ -200,7 +207,7 @@ impl Aggregate {
         let prefixes = Prefixes::new(&config.servers)?;
         let (mut server, _) = config.relay.clone().split();
         server.server_info = config.server_info.clone();
-        let resources = Resources::new(config.servers.len());
+        let (resources, app_pages) = (Resources::new(config.servers.len()), AppPages::new(config.servers.len()));
         let members = config.servers.iter().cloned().map(Member::new);
         let members = members.collect::<Result<Vec<_>, _>>()?.into_iter().enumerate();
         Ok(Self {
@@ -212,6 +219,7 @@ impl Aggregate {
             tools: Names::default(),
             prompts: Names::default(),
             resources,
+            app_pages,
             catalogue: Catalogue::default(),
             changes: Changes::default(),
             pending: Pending::default(),

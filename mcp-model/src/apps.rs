@@ -264,8 +264,11 @@ impl ClientCapabilities {
 }
 
 impl AppUi {
-    /// The `Content-Security-Policy` with which a host serves the page: nothing but what it has declared. A declared origin that
-    /// is none, with which a page could add directives of its own, is left out.
+    /// The `Content-Security-Policy` with which a host serves the page: nothing but what it has declared, besides its own
+    /// origin, scripts and styles inside of it, and images and media in `data:` URLs. It sends no forms, and has no plug-ins. A
+    /// declared origin that is none, with which a page could add directives of its own, is left out.
+    ///
+    /// Who may embed the page is not in it: a host adds `frame-ancestors` with its own origin.
     #[must_use]
     pub fn content_security_policy(&self) -> String {
         let declared = |origins_of: fn(&AppCsp) -> &Option<Vec<String>>| {
@@ -282,7 +285,7 @@ impl AppUi {
         format!(
             "default-src 'none'; script-src 'self' 'unsafe-inline'{resources}; style-src 'self' 'unsafe-inline'{resources}; \
              img-src 'self' data:{resources}; font-src 'self'{resources}; media-src 'self' data:{resources}; \
-             connect-src{connections}; frame-src{frames}; object-src 'none'; base-uri{bases};"
+             connect-src{connections}; frame-src{frames}; object-src 'none'; base-uri{bases}; form-action 'none';"
         )
     }
 }
@@ -366,7 +369,8 @@ mod tests {
         assert_eq!(
             restrictive,
             "default-src 'none'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; \
-             font-src 'self'; media-src 'self' data:; connect-src 'none'; frame-src 'none'; object-src 'none'; base-uri 'self';"
+             font-src 'self'; media-src 'self' data:; connect-src 'none'; frame-src 'none'; object-src 'none'; base-uri 'self'; \
+             form-action 'none';"
         );
         let good = "https://*.example.com:8443";
         for bad in [

@@ -6,7 +6,8 @@
 //! # Example: a server's handler
 //!
 //! ```sh
-//! cargo add mcp-model mcp-proto
+//! cargo add mcp-model
+//! cargo add mcp-proto
 //! ```
 //!
 //! ```

@@ -178,6 +178,24 @@ union! {
 }
 
 impl ResourceContents {
+    /// The URI of the resource; `None` for contents of an unknown kind.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use mcp_model::{ResourceContents, TextResourceContents};
+    ///
+    /// assert_eq!(ResourceContents::from(TextResourceContents::new("note:///1", "milk")).uri(), Some("note:///1"));
+    /// ```
+    #[must_use]
+    pub fn uri(&self) -> Option<&str> {
+        match self {
+            Self::Text(contents) => Some(&contents.uri),
+            Self::Blob(contents) => Some(&contents.uri),
+            Self::Other(_) => None,
+        }
+    }
+
     /// The text, if this is a text.
     #[must_use]
     pub fn as_text(&self) -> Option<&str> {

@@ -348,6 +348,69 @@ pub fn shown(outcome: Result<CallToolResult, Error>) -> String {
     outcome.map_or_else(|error| error.to_string(), |result| result.all_text())
 }
 
+/// The requests of the specification's table that the hooks of extensions do not see, because a server with all capabilities
+/// answers them before its router: those of a client that has opened a session, and those without one.
+pub const NOT_HOOKED: [(ProtocolVersion, &[Method]); 2] = [
+    (
+        ProtocolVersion::V2025_11_25,
+        &[
+            Method::INITIALIZE,
+            Method::PING,
+            Method::RESOURCES_SUBSCRIBE,
+            Method::RESOURCES_UNSUBSCRIBE,
+            Method::LOGGING_SET_LEVEL,
+        ],
+    ),
+    (
+        ProtocolVersion::V2026_07_28,
+        &[
+            // The revision does not have all of these: its requests are refused then.
+            Method::INITIALIZE,
+            Method::PING,
+            Method::SERVER_DISCOVER,
+            Method::SUBSCRIPTIONS_LISTEN,
+            Method::RESOURCES_SUBSCRIBE,
+            Method::RESOURCES_UNSUBSCRIBE,
+            Method::LOGGING_SET_LEVEL,
+            Method::TASKS_RESULT,
+            Method::TASKS_LIST,
+        ],
+    ),
+];
+
+/// Every request of the specification's table, as the lines of a client.
+pub fn all_requests(version: ProtocolVersion) -> String {
+    let mut meta = String::new();
+    let mut lines = Vec::new();
+    if version.is_stateless() {
+        let version = format!(r#""io.modelcontextprotocol/protocolVersion":"{version}""#);
+        meta = format!(r#","_meta":{{{version},"io.modelcontextprotocol/clientCapabilities":{{}}}}"#);
+    } else {
+        let client = r#""capabilities":{},"clientInfo":{"name":"c","version":"1"}"#;
+        let params = format!(r#"{{"protocolVersion":"{version}",{client}}}"#);
+        lines.push(format!(r#"{{"jsonrpc":"2.0","id":0,"method":"initialize","params":{params}}}"#));
+        lines.push(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#.to_owned());
+    }
+    let params = format!(r#"{{"uri":"ui://clock/view","level":"info","notifications":{{}}{meta}}}"#);
+    for (method, id) in Method::ALL.iter().filter(|method| method.is_request()).zip(1..) {
+        lines.push(format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#));
+    }
+    lines.join("\n") + "\n"
+}
+
+/// A server that declares what the requests of the specification need.
+pub fn declaring_config() -> Config {
+    let capabilities = r#"{"logging":{},"completions":{},"prompts":{},"resources":{"subscribe":true},"tools":{}}"#;
+    Config::new("s", "1").capabilities(Json::parse(capabilities).expect("JSON"))
+}
+
+/// Asserts that hooks have seen all requests of the specification but these.
+pub fn assert_seen(version: ProtocolVersion, seen: &[Method], not_hooked: &[Method]) {
+    let requests = Method::ALL.iter().filter(|method| method.is_request());
+    let not_seen: Vec<_> = requests.filter(|method| !seen.contains(method)).cloned().collect();
+    assert_eq!(not_seen, not_hooked, "{version}");
+}
+
 /// The page of an app.
 pub const APP_HTML: &str = "<!doctype html><title>Clock</title>";
 

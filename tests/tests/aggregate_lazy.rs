@@ -226,6 +226,64 @@ fn a_search_waits_once_for_a_server_that_hangs() {
     }
 }
 
+/// Who may call a tool is in `_meta.ui.visibility` (SEP-1865).
+#[test]
+fn tools_that_are_not_for_the_model_are_neither_found_nor_called_for_it_and_those_of_pages_are_listed() {
+    for (client, versions) in ERAS {
+        let mut a = Offer::new(versions, &[]);
+        a.definitions = [
+            ("mail_usual", json!({})),
+            ("mail_both", json!({ "ui": { "visibility": ["app", "model"] } })),
+            ("mail_model", json!({ "ui": { "visibility": ["model"] } })),
+            ("mail_page", json!({ "ui": { "visibility": ["app"], "resourceUri": "ui://a" } })),
+            ("mail_nobody", json!({ "ui": { "visibility": [] } })),
+            ("mail_unreadable", json!({ "ui": { "visibility": "model" } })),
+        ]
+        .map(|(name, meta)| json!({ "name": name, "inputSchema": { "type": "object" }, "_meta": meta }).to_string())
+        .to_vec();
+        for patterns in [&[][..], &["*nobody", "*mail_model"]] {
+            let mut harness = AggregateHarness::with(client, &[("a", a.clone())], |config| {
+                config.lazy_tools = Some(listed(patterns));
+            });
+            let pages_and_patterns = match patterns {
+                [] => vec!["a__mail_page"],
+                _ => vec!["a__mail_model", "a__mail_page", "a__mail_nobody"],
+            };
+            for is_listed in [false, true] {
+                let mut names = found(&mut harness, "mail");
+                names.sort_unstable();
+                assert_eq!(names, ["a__mail_both", "a__mail_model", "a__mail_usual"], "{client:?} {versions:?}");
+                for name in ["a__mail_page", "a__mail_nobody", "a__mail_unreadable"] {
+                    let result = call(&mut harness, name, "{}").expect("a result");
+                    assert!(result.starts_with("no server has a tool of this name"), "{name} {is_listed}: {result}");
+                }
+                assert_eq!(harness.tools()[2..], pages_and_patterns, "{client:?} {versions:?}");
+            }
+            assert_eq!(harness.servers[0].called(), [""; 0]);
+            assert_eq!(call(&mut harness, "a__mail_both", "{}"), Ok("a mail_both {}".into()));
+            // What a page calls, the host calls by its name.
+            assert_eq!(harness.call("a__mail_page", "{}"), Ok("a mail_page {}".into()), "{client:?} {versions:?}");
+        }
+    }
+}
+
+/// A call without a search reads the list first.
+#[test]
+fn a_tool_that_only_pages_call_is_not_called_for_the_model_before_its_list_was_read() {
+    for (client, versions) in ERAS {
+        let mut a = Offer::new(versions, &[]);
+        let meta = json!({ "ui": { "visibility": ["app"] } });
+        a.definitions = vec![json!({ "name": "x", "inputSchema": { "type": "object" }, "_meta": meta }).to_string()];
+        let mut harness = AggregateHarness::with(client, &[("a", a)], |config| config.lazy_tools = Some(listed(&[])));
+        let result = call(&mut harness, "a__x", "{}").expect("a result");
+        assert!(result.starts_with("no server has a tool of this name"), "{client:?} {versions:?}: {result}");
+        // The tool is for both now.
+        harness.servers[0].offer.definitions = vec![tool("x", "", &[])];
+        harness.publish(0, &Method::TOOLS_LIST_CHANGED, "{}");
+        assert_eq!(call(&mut harness, "a__x", "{}"), Ok("a x {}".into()), "{client:?} {versions:?}");
+    }
+}
+
 #[test]
 fn no_server_has_the_names_of_the_two_tools() {
     let [a, b] = ["a", "b"].map(|_| Offer::new(MODERN, &["search_tools", "call_tool", "x"]));

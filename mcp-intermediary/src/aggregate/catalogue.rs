@@ -1,4 +1,4 @@
-//! The definitions of the tools of all servers, for a search.
+//! The definitions of the tools of all servers that a language model may call, for a search.
 //!
 //! The definitions of a server are those of its list as it was read last. They are forgotten when the server is started
 //! again, and read anew before the next search after they have changed. The index is made when it is needed and
@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use mcp_proto::Json;
 
+use super::apps::is_for_model;
 use super::event::ServerKey;
 use super::pages::Part;
 use super::ranking::{FIELDS, Ranking};
@@ -52,7 +53,7 @@ impl Catalogue {
         let mut tools = Vec::new();
         for page in &part.pages {
             let items = page.content.first_member("tools");
-            tools.extend(items.iter().flat_map(Json::elements));
+            tools.extend(items.iter().flat_map(Json::elements).filter(is_for_model));
         }
         if let Some(known) = self.servers.get_mut(&server).filter(|known| known.tools == tools) {
             known.is_current = true;
@@ -95,7 +96,7 @@ impl Catalogue {
         self.servers.get(&server).is_some_and(|definitions| definitions.is_current)
     }
 
-    /// Whether a server has a tool that it calls so itself; `None` if that is not known.
+    /// Whether a server has a tool for the model that it calls so itself; `None` if that is not known.
     pub(super) fn has(&self, server: ServerKey, name: &str) -> Option<bool> {
         let definitions = self.servers.get(&server).filter(|definitions| definitions.is_current)?;
         definitions.names.as_ref().map(|names| names.contains(name))

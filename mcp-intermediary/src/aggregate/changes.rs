@@ -49,6 +49,7 @@ impl Aggregate {
             List::Tools => {
                 self.tools.on_changed(server);
                 self.catalogue.on_changed(server);
+                self.app_pages.on_changed(server);
             }
             List::Prompts => self.prompts.on_changed(server),
             _ => {}

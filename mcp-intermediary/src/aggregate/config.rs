@@ -29,7 +29,9 @@ pub struct Config {
     /// [`Limits::backends`](mcp_proto::Limits::backends).
     pub servers: Vec<ServerConfig>,
     /// Clients see `search_tools` and `call_tool` in the place of the tools, and of these only the ones whose names this
-    /// filter allows. A call of any other tool by its name works, too. Default `None`: all tools are listed.
+    /// filter allows, and those that only pages of MCP Apps call. These, and others that are not for a language model, are
+    /// neither found nor called with the two tools. A call of any other tool by its name works, too. Default `None`: all
+    /// tools are listed.
     pub lazy_tools: Option<Filter>,
     /// `serverInfo` of the aggregate: an object.
     pub server_info: Json,

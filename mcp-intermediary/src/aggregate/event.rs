@@ -137,6 +137,14 @@ pub enum Event {
         /// The method of the list.
         method: Method,
     },
+    /// A tool of a server is linked to the page of an app that a tool of another one was linked to first. It is listed without
+    /// the link. This is reported once for each pair of servers while `other` runs.
+    SamePage {
+        /// The server that the page belongs to.
+        owner: ServerKey,
+        /// The server whose tool is listed without the link.
+        other: ServerKey,
+    },
     /// The client violated the protocol, or messages were lost because it did not read in time. The aggregate continues.
     Faulted(Fault),
     /// The client has gone, and all servers have ended; no event follows.
@@ -153,6 +161,7 @@ impl Weight for Event {
             | Self::ListTooLong { .. }
             | Self::SameResource { .. }
             | Self::SameName { .. }
+            | Self::SamePage { .. }
             | Self::Faulted(_)
             | Self::Closed(_) => size_of::<Self>(),
         }

@@ -7,6 +7,7 @@ use mcp_proto::spec::Primitive;
 use mcp_proto::{Instant, Json, Method, Ticket};
 
 use super::Aggregate;
+use super::apps::{is_for_model, is_for_pages};
 use super::list_kind::ListKind;
 use super::pages::Position;
 use super::pending::Then;
@@ -65,9 +66,13 @@ pub(super) fn tool_error(text: &str) -> Json {
 }
 
 impl Aggregate {
-    /// Whether clients see an item in lists; a tool has the name that they see.
+    /// Whether clients see an item in lists; a tool has the name that they see. Tools that only pages call are not found
+    /// with a search: a page calls them by their names.
     pub(super) fn is_visible(&self, kind: ListKind, item: &Json) -> bool {
         let Some(listed) = self.config.lazy_tools.as_ref().filter(|_| kind == ListKind::Tools) else { return true };
+        if is_for_pages(item) && !is_for_model(item) {
+            return true;
+        }
         let name = item.first_member(kind.name());
         let name = name.as_ref().and_then(Json::as_string);
         name.is_some_and(|name| listed.allows(Primitive::Tool, &name, None))
@@ -137,7 +142,7 @@ impl Aggregate {
         if let Some(tools) = self.catalogue.unindexed() {
             let visible = tools
                 .into_iter()
-                .filter_map(|(server, tool)| Some((server, self.learn(server, ListKind::Tools, &tool)?)));
+                .filter_map(|(server, tool)| Some((server, self.learn(server, ListKind::Tools, &tool, now)?)));
             let visible: Vec<_> = visible.collect();
             let members = &self.members;
             let name = |server| members.get(&server).map(|member| String::from(&*member.name)).unwrap_or_default();

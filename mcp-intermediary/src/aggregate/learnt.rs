@@ -14,12 +14,13 @@ use super::{Aggregate, Event};
 
 impl Aggregate {
     /// An item as the client sees it, and what is learnt from it. `None` if the client could not use it.
-    pub(super) fn learn(&mut self, server: ServerKey, kind: ListKind, item: &Json) -> Option<Json> {
+    pub(super) fn learn(&mut self, server: ServerKey, kind: ListKind, item: &Json, now: Instant) -> Option<Json> {
         let text = item.first_member(kind.name())?;
         let text = text.as_string()?;
         let names = match kind {
             ListKind::Resources | ListKind::Templates => {
-                let owner = self.resources.learn(kind, &text, server);
+                let lister = self.resources.learn(kind, &text, server);
+                let owner = self.app_pages.owner(&text).unwrap_or(lister);
                 self.report_same_resource(server, owner);
                 return (owner == server).then(|| item.clone());
             }
@@ -28,7 +29,10 @@ impl Aggregate {
         };
         match names.publish(server, &text, &self.prefixes) {
             Published::As(public) if kind == ListKind::Tools && self.is_reserved(&public) => None,
-            Published::As(public) => Some(item.with_member(kind.name(), &Json::from(public))),
+            Published::As(public) => {
+                let own = (kind == ListKind::Tools).then(|| self.with_own_pages(server, item, now));
+                Some(own.as_ref().unwrap_or(item).with_member(kind.name(), &Json::from(public)))
+            }
             Published::OfOther(owner) => {
                 self.report_same_name(server, owner, kind);
                 None
@@ -43,7 +47,7 @@ impl Aggregate {
         for (server, part) in &list.parts {
             for page in &part.pages {
                 for item in page.content.first_member(kind.member()).iter().flat_map(Json::elements) {
-                    let _ = self.learn(*server, kind, &item);
+                    let _ = self.learn(*server, kind, &item, now);
                 }
             }
             self.on_whole_list(*server, kind, part, now);
@@ -58,6 +62,9 @@ impl Aggregate {
         let texts = items.flat_map(|items| items.elements().collect::<Vec<_>>());
         let texts = texts.filter_map(|item| item.first_member(kind.name())?.as_string().map(|text| Box::from(&*text)));
         let whole = is_whole.then(|| texts.collect());
+        if kind == ListKind::Tools {
+            self.on_tools_read(server, part);
+        }
         match kind {
             ListKind::Resources | ListKind::Templates if part.is_fresh => self.resources.on_listed(kind, server, whole),
             ListKind::Tools | ListKind::Prompts if is_read => {

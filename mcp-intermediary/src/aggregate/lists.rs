@@ -356,7 +356,8 @@ impl Aggregate {
             for page in part.pages.iter().take(count) {
                 let [of_page, page_ttl, scope] = page.content.first_members([kind.member(), "ttlMs", "cacheScope"]);
                 for item in of_page.iter().flat_map(Json::elements) {
-                    items.extend(self.learn(*server, kind, &item).filter(|item| self.is_visible(kind, item)));
+                    let item = self.learn(*server, kind, &item, now);
+                    items.extend(item.filter(|item| self.is_visible(kind, item)));
                 }
                 let page_ttl = page_ttl.and_then(|ttl| ttl.read::<u64>().ok()).unwrap_or(0);
                 let left = part.until.map(|until| until.saturating_duration_since(now).as_millis());

@@ -50,6 +50,8 @@ pub(super) struct Member {
     pub(super) same_as: BTreeSet<ServerKey>,
     /// The servers that were already reported as having names that it lists.
     pub(super) same_names: BTreeSet<(ServerKey, ListKind)>,
+    /// The servers that were already reported as having pages that its tools are linked to.
+    pub(super) same_pages: BTreeSet<ServerKey>,
     /// The revision that is used with it, once it was connected.
     pub(super) version: Option<ProtocolVersion>,
     /// Until when the server may still work on a call that has ended for the client without an answer.
@@ -132,6 +134,7 @@ impl Member {
             too_long: BTreeSet::new(),
             same_as: BTreeSet::new(),
             same_names: BTreeSet::new(),
+            same_pages: BTreeSet::new(),
             version: None,
             works_until: None,
         })
@@ -202,6 +205,7 @@ impl Member {
         self.too_long.clear();
         self.same_as.clear();
         self.same_names.clear();
+        self.same_pages.clear();
         self.works_until = None;
     }
 

@@ -43,6 +43,8 @@ pub(super) struct Forwarded {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Looked {
     Nothing,
+    /// The tools, of which one may be linked to the page of an app.
+    Links,
     /// The tools, prompts or resources.
     Items,
     /// The templates of resources too.

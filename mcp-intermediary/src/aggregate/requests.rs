@@ -6,6 +6,7 @@ use mcp_proto::{
     ErrorObject, Instant, Json, Method, ProtocolVersion, RequestKey, Ticket, TicketKey, code, escape_text,
 };
 
+use super::apps::is_page;
 use super::connection::Opener;
 use super::event::ServerKey;
 use super::lazy::LazyCall;
@@ -22,9 +23,11 @@ use crate::relay;
 enum Route {
     To(ServerKey, Option<Json>),
     /// The server is known after these servers have listed what they have.
-    LookUp(Vec<ServerKey>, ListKind),
+    LookUp(Vec<ServerKey>, ListKind, Looked),
     /// No server is known to have the resource.
     InTurn(Box<str>),
+    /// No server has the page of an app.
+    NoSuchPage(Box<str>),
     /// No server has this name, for this reason.
     NoSuchName(String),
 }
@@ -69,11 +72,15 @@ impl Aggregate {
             Ok(Route::InTurn(uri)) => {
                 let (uri, asked) = (Some(uri), Vec::new());
                 let forwarded = Forwarded { ticket, method, uri, to_others: params, asked };
-                let answer = Err(self.resource_not_found(&forwarded));
+                let answer =
+                    Err(self.resource_not_found(&forwarded.ticket, forwarded.uri.as_deref().unwrap_or_default()));
                 self.ask_next(forwarded, answer, now);
             }
-            Ok(Route::LookUp(servers, kind)) => {
-                let looked = if kind == ListKind::Templates { Looked::Templates } else { Looked::Items };
+            Ok(Route::NoSuchPage(uri)) => {
+                let error = self.resource_not_found(&ticket, &uri);
+                self.respond(ticket, Err(error), now);
+            }
+            Ok(Route::LookUp(servers, kind, looked)) => {
                 let meta = params.as_ref().and_then(|params| params.first_member("_meta"));
                 let asked = meta.map(|meta| Json::empty_object().with_member("_meta", &meta));
                 let positions = servers.into_iter().map(Position::first).collect();
@@ -146,7 +153,7 @@ impl Aggregate {
                 let params = self.without_origin_of_state(Some(server), &params)?.1;
                 Ok(Route::To(server, Some(params)))
             }
-            Named::Unlisted(servers) => Ok(Route::LookUp(self.in_time(servers, kind), kind)),
+            Named::Unlisted(servers) => Ok(Route::LookUp(self.in_time(servers, kind), kind, Looked::Items)),
             Named::Undetermined(server) => {
                 let server = self.describe(server);
                 let text =
@@ -178,13 +185,14 @@ impl Aggregate {
             None => {
                 let servers = self.in_time(vec![*server], ListKind::Tools);
                 let is_read = looked > Looked::Nothing || servers.is_empty() || self.catalogue.is_current(*server);
-                if is_read { route } else { Route::LookUp(servers, ListKind::Tools) }
+                if is_read { route } else { Route::LookUp(servers, ListKind::Tools, Looked::Items) }
             }
         }
     }
 
     /// Finds the server of a resource, or of the template that `of_template` owns. A URI that was not listed is looked
-    /// up first: another server than the one with a template for it may list it.
+    /// up first: another server than the one with a template for it may list it. A page that no server is known to have
+    /// is requested of none, because a tool that is not known yet may be linked to it.
     fn route_uri(
         &self,
         uri: &str,
@@ -193,17 +201,28 @@ impl Aggregate {
         looked: Looked,
     ) -> Result<Route, ErrorObject> {
         let (server, params) = self.without_origin_of_state(None, params)?;
-        if let Some(server) = server.or(of_template).or_else(|| self.resources.lister(uri)) {
+        if let Some(server) = server.or(of_template).or_else(|| self.app_pages.owner(uri)) {
             return Ok(Route::To(server, Some(params)));
         }
-        for (kind, of_kind) in [(ListKind::Resources, Looked::Items), (ListKind::Templates, Looked::Templates)] {
+        let unread = |kind, of_kind| {
             let servers = self.unknown_lists(kind);
-            if looked < of_kind && !servers.is_empty() {
-                return Ok(Route::LookUp(servers, kind));
-            }
+            (looked < of_kind && !servers.is_empty()).then_some(Route::LookUp(servers, kind, of_kind))
+        };
+        let is_page = is_page(uri);
+        if let Some(route) = unread(ListKind::Tools, Looked::Links).filter(|_| is_page) {
+            return Ok(route);
+        }
+        if let Some(server) = self.resources.lister(uri) {
+            return Ok(Route::To(server, Some(params)));
+        }
+        let unread =
+            unread(ListKind::Resources, Looked::Items).or_else(|| unread(ListKind::Templates, Looked::Templates));
+        if let Some(route) = unread {
+            return Ok(route);
         }
         match self.resources.owner(uri) {
             Some(server) => Ok(Route::To(server, Some(params))),
+            None if is_page => Ok(Route::NoSuchPage(uri.into())),
             None => Ok(Route::InTurn(uri.into())),
         }
     }
@@ -214,7 +233,11 @@ impl Aggregate {
         servers.retain(|server| {
             let member = self.members.get(server);
             let is_in_time = member.is_some_and(|member| member.is_usable() && !member.late.contains_key(&kind));
-            is_in_time && !self.resources.is_known(*server, kind)
+            let is_known = match kind {
+                ListKind::Tools => self.app_pages.is_known(*server),
+                ListKind::Prompts | ListKind::Resources | ListKind::Templates => self.resources.is_known(*server, kind),
+            };
+            is_in_time && !is_known
         });
         servers
     }
@@ -407,9 +430,9 @@ impl Aggregate {
         ErrorObject::new(code::INTERNAL_ERROR, &text)
     }
 
-    fn resource_not_found(&self, forwarded: &Forwarded) -> ErrorObject {
-        let version = self.server.context(&forwarded.ticket).map_or(ProtocolVersion::LATEST, |context| context.version);
-        ErrorObject::resource_not_found(forwarded.uri.as_deref().unwrap_or_default(), version)
+    fn resource_not_found(&self, ticket: &Ticket, uri: &str) -> ErrorObject {
+        let version = self.server.context(ticket).map_or(ProtocolVersion::LATEST, |context| context.version);
+        ErrorObject::resource_not_found(uri, version)
     }
 
     /// A setting was made again, or not.

@@ -8,6 +8,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::claims::Claims;
 use super::event::ServerKey;
 use super::list_kind::ListKind;
 
@@ -32,58 +33,13 @@ pub(super) struct Resources {
     known: BTreeSet<(ServerKey, ListKind)>,
 }
 
-/// The servers that have listed a text, the earliest first.
-#[derive(Debug)]
-struct Claims {
-    by_text: BTreeMap<Box<str>, Vec<ServerKey>>,
-    /// The number of texts of each server, and of their bytes.
-    usage: BTreeMap<ServerKey, (usize, usize)>,
-    /// The maximum number of texts of one server, and of their bytes.
-    most: (usize, usize),
-    longest: usize,
-}
-
-impl Claims {
-    /// Stores a text that a server has listed, if there is room. Returns the server that the text belongs to.
-    fn learn(&mut self, text: &str, server: ServerKey) -> ServerKey {
-        let owner = self.owner(text).unwrap_or(server);
-        let is_known = self.by_text.get(text).is_some_and(|servers| servers.contains(&server));
-        let (count, bytes) = self.usage.get(&server).copied().unwrap_or_default();
-        let has_room = count < self.most.0 && bytes + text.len() <= self.most.1 && text.len() <= self.longest;
-        if !is_known && has_room {
-            self.usage.insert(server, (count + 1, bytes + text.len()));
-            self.by_text.entry(text.into()).or_default().push(server);
-        }
-        owner
-    }
-
-    /// Drops what a server has listed earlier, except for these texts.
-    fn retain(&mut self, server: ServerKey, texts: &BTreeSet<Box<str>>) {
-        let (mut count, mut bytes) = (0, 0);
-        self.by_text.retain(|text, servers| {
-            if servers.contains(&server) && !texts.contains(text) {
-                servers.retain(|claimant| *claimant != server);
-            } else if servers.contains(&server) {
-                (count, bytes) = (count + 1, bytes + text.len());
-            }
-            !servers.is_empty()
-        });
-        self.usage.insert(server, (count, bytes));
-    }
-
-    fn owner(&self, text: &str) -> Option<ServerKey> {
-        self.by_text.get(text)?.first().copied()
-    }
-}
-
 impl Resources {
     /// No resources of this number of servers.
     pub(super) fn new(servers: usize) -> Self {
         let servers = servers.max(1);
-        let claims = |most, longest| Claims { by_text: BTreeMap::new(), usage: BTreeMap::new(), most, longest };
         Self {
-            uris: claims((STORED / servers, STORED_BYTES / servers), usize::MAX),
-            templates: claims((TEMPLATES, TEMPLATES * LONGEST_TEMPLATE), LONGEST_TEMPLATE),
+            uris: Claims::new((STORED / servers, STORED_BYTES / servers), usize::MAX),
+            templates: Claims::new((TEMPLATES, TEMPLATES * LONGEST_TEMPLATE), LONGEST_TEMPLATE),
             found: BTreeMap::new(),
             known: BTreeSet::new(),
         }

@@ -100,6 +100,7 @@ impl Aggregate {
         }
         self.resources.on_changed(server);
         self.catalogue.remove(server);
+        self.app_pages.on_changed(server);
         for kind in [ListKind::Tools, ListKind::Prompts] {
             self.on_names_unread(server, kind, now);
         }

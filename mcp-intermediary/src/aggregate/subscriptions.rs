@@ -42,7 +42,7 @@ impl Aggregate {
     fn on_subscription_change(&mut self, change: &SubscriptionChange, now: Instant) {
         match change {
             SubscriptionChange::Subscribed(uri) => {
-                let owner = self.resources.owner(uri);
+                let owner = self.app_pages.owner(uri).or_else(|| self.resources.owner(uri));
                 let (resources, subscribe) = Change::Resource.capability();
                 let (mut is_watched, mut late) = (false, Vec::new());
                 for (server, member) in &mut self.members {

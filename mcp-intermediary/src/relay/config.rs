@@ -106,6 +106,9 @@ impl Config {
     /// The configurations of the two machines of a relay, or of those of a gateway.
     pub(crate) fn split(self) -> (server::Config, client::Config) {
         let mut server = server::Config::new("", "");
+        // Clients of any published revision are bridged, and those of a draft if the server may have it.
+        let drafts = self.versions.iter().filter(|version| !ProtocolVersion::ALL.contains(version));
+        server.versions.extend(drafts);
         server.limits = self.limits.clone();
         // While the client is only slow, the driver stops reading the server, and no notification that was already read
         // is dropped.

@@ -445,6 +445,14 @@ fn log_line(event: &Event, servers: &[String]) -> Option<(Level, String)> {
             );
             (Level::Warn, text)
         }
+        Event::SamePage { owner, other } => {
+            let text = format!(
+                "a tool of {} is linked to the page of an app that {} has; clients receive the tool without the link",
+                shown(other),
+                shown(owner)
+            );
+            (Level::Warn, text)
+        }
         Event::Faulted(fault) => (Level::Info, format!("from a client of all servers as one: {fault}")),
         Event::Closed(_) | _ => return None,
     })

@@ -1,0 +1,250 @@
+//! Pages of MCP Apps behind an aggregate: each tool has the page of its own server, whatever others list.
+
+use std::time::Duration;
+
+use mcp_intermediary::aggregate::{Event, Prefix};
+use mcp_intermediary::relay::{Filter, Rule};
+use mcp_proto::spec::Primitive;
+use mcp_proto::{Json, Method, ProtocolVersion};
+use serde_json::{Value, json};
+use tests::aggregate::{AggregateHarness, Offer, names};
+
+const LEGACY: &[ProtocolVersion] = &[ProtocolVersion::V2025_11_25];
+const MODERN: &[ProtocolVersion] = &[ProtocolVersion::V2026_07_28];
+/// The revisions of a client and of its servers.
+const ERAS: [(&[ProtocolVersion], &[ProtocolVersion]); 4] =
+    [(LEGACY, LEGACY), (LEGACY, MODERN), (MODERN, LEGACY), (MODERN, MODERN)];
+/// The page of the tool `balance` of the server `bank`.
+const PAGE: &str = "ui://bank/view";
+
+/// The two forms of a link to a page.
+fn links(uri: &str) -> [Value; 2] {
+    [json!({ "ui": { "resourceUri": uri, "visibility": ["model", "app"] } }), json!({ "ui/resourceUri": uri })]
+}
+
+fn tool(name: &str, meta: &Value) -> String {
+    json!({ "name": name, "inputSchema": { "type": "object" }, "_meta": meta }).to_string()
+}
+
+/// A server whose tool `balance` is linked to a page that it does not list.
+fn bank(versions: &[ProtocolVersion], link: &Value) -> Offer {
+    let mut bank = Offer::new(versions, &[]);
+    bank.definitions = vec![tool("balance", link)];
+    bank.unlisted = vec![PAGE.into()];
+    bank
+}
+
+/// The servers that could supply the page, because they list it, have a template for it, or answer about anything.
+fn others(versions: &[ProtocolVersion]) -> [Offer; 3] {
+    let mut others = [(); 3].map(|()| Offer::new(versions, &["other"]));
+    others[0].resources = vec![PAGE.into()];
+    others[1].templates = vec!["ui://bank/{page}".into()];
+    others[2].unlisted = vec![PAGE.into()];
+    others
+}
+
+/// How often a server was asked for a resource.
+fn reads_of(harness: &AggregateHarness, server: usize, uri: &str) -> usize {
+    let requests = harness.servers[server].requests.iter();
+    requests.filter(|(method, params)| method == "resources/read" && params.contains(&format!("\"{uri}\""))).count()
+}
+
+/// The server that a page is read at, with its answer.
+fn read(harness: &mut AggregateHarness, uri: &str) -> Result<String, String> {
+    let read = harness.ask("resources/read", &json!({ "uri": uri }).to_string())?;
+    let read: Value = serde_json::from_str(&read).expect("JSON");
+    Ok(read["contents"][0]["text"].as_str().expect("a text").to_owned())
+}
+
+/// What the tools of the aggregate state in `_meta`.
+fn metas(harness: &mut AggregateHarness) -> Vec<Value> {
+    let list: Value = serde_json::from_str(&harness.ask("tools/list", "{}").expect("a list")).expect("JSON");
+    let tools = list["tools"].as_array().expect("tools");
+    tools.iter().map(|tool| tool["_meta"].clone()).collect()
+}
+
+#[test]
+fn the_page_of_a_tool_is_read_at_its_server_whatever_others_list() {
+    for (client, versions) in ERAS {
+        for link in links(PAGE) {
+            for other in others(versions) {
+                for (is_first, is_listed) in [(true, true), (true, false), (false, true), (false, false)] {
+                    let mut servers = vec![("bank", bank(versions, &link)), ("other", other.clone())];
+                    if !is_first {
+                        servers.reverse();
+                    }
+                    let mut harness = AggregateHarness::new(client, &servers);
+                    harness.settle();
+                    harness.ask("resources/list", "{}").expect("a list");
+                    if is_listed {
+                        harness.ask("tools/list", "{}").expect("a list");
+                    }
+                    let context = format!("{client:?} {versions:?} {link} {is_first} {is_listed}");
+                    assert_eq!(read(&mut harness, PAGE).as_deref(), Ok("bank"), "{context}");
+                    assert_eq!(reads_of(&harness, usize::from(is_first), PAGE), 0, "{context}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_page_to_which_no_tool_is_linked_is_read_only_at_a_server_that_lists_it() {
+    for (client, versions) in ERAS {
+        let [lists, has_template, has_any] = others(versions);
+        for (other, expected) in [(lists, Some("other")), (has_template, Some("other")), (has_any, None)] {
+            let mut harness = AggregateHarness::new(client, &[("a", Offer::new(versions, &["x"])), ("other", other)]);
+            assert_eq!(read(&mut harness, PAGE).ok().as_deref(), expected, "{client:?} {versions:?}");
+            let asked = usize::from(expected.is_some());
+            assert_eq!([0, 1].map(|server| reads_of(&harness, server, PAGE)), [0, asked], "{client:?} {versions:?}");
+        }
+    }
+}
+
+#[test]
+fn a_tool_is_listed_without_a_link_to_the_page_of_another_server() {
+    for (client, versions) in ERAS {
+        let [one, other] = links(PAGE);
+        let mut other = bank(versions, &other);
+        other.definitions.push(tool("both", &json!({ "ui/resourceUri": "ui://own", "ui": { "resourceUri": PAGE } })));
+        other.definitions.push(tool("own", &json!({ "ui": { "resourceUri": "ui://own" } })));
+        let servers = [("a", bank(versions, &one)), ("b", other)];
+        let mut harness = AggregateHarness::new(client, &servers);
+        for _ in 0..2 {
+            let own = json!({ "ui": { "resourceUri": "ui://own" } });
+            assert_eq!(
+                metas(&mut harness),
+                [one.clone(), json!({}), json!({ "ui": {} }), own],
+                "{client:?} {versions:?}"
+            );
+            assert_eq!(read(&mut harness, PAGE).as_deref(), Ok("a"), "{client:?} {versions:?}");
+            let same = |event: &&Event| matches!(event, Event::SamePage { owner, other } if (owner.index(), other.index()) == (0, 1));
+            assert_eq!(harness.events.iter().filter(same).count(), 1, "both are named once");
+        }
+        harness.servers[0].offer.definitions.clear();
+        harness.ask("tools/list", "{}").expect("a list");
+        let [_, link] = links(PAGE);
+        assert_eq!(metas(&mut harness).first(), Some(&link), "the tool of the other one has the page now");
+        assert_eq!(read(&mut harness, PAGE).as_deref(), Ok("b"), "{client:?} {versions:?}");
+    }
+}
+
+#[test]
+fn a_server_that_links_later_to_the_page_of_another_one_does_not_take_it() {
+    for (client, versions) in ERAS {
+        let [link, _] = links(PAGE);
+        let mut evil = others(versions)[2].clone();
+        let mut harness = AggregateHarness::new(client, &[("evil", evil.clone()), ("bank", bank(versions, &link))]);
+        assert_eq!(metas(&mut harness), [Value::Null, link.clone()]);
+        evil.definitions = vec![tool("show", &link)];
+        harness.servers[0].offer = evil;
+        harness.publish(0, &Method::TOOLS_LIST_CHANGED, "{}");
+        // Neither does it while its owner is started again.
+        harness.exit(1);
+        assert!(read(&mut harness, PAGE).is_err(), "{client:?} {versions:?}");
+        harness.pass(Duration::from_secs(40));
+        assert_eq!(read(&mut harness, PAGE).as_deref(), Ok("bank"), "{client:?} {versions:?}");
+        assert_eq!(metas(&mut harness), [Value::Null, json!({ "ui": { "visibility": ["model", "app"] } }), link]);
+        assert_eq!(reads_of(&harness, 0, PAGE), 0, "{client:?} {versions:?}");
+    }
+}
+
+#[test]
+fn a_link_that_a_server_adds_later_counts_before_the_lists_of_others() {
+    for (client, is_restarted) in [(LEGACY, false), (LEGACY, true), (MODERN, false), (MODERN, true)] {
+        let [lists, ..] = others(LEGACY);
+        let mut harness = AggregateHarness::new(client, &[("a", lists), ("bank", Offer::new(LEGACY, &["x"]))]);
+        harness.ask("tools/list", "{}").expect("a list");
+        assert_eq!(read(&mut harness, PAGE).as_deref(), Ok("a"));
+        let [link, _] = links(PAGE);
+        harness.servers[1].offer = bank(LEGACY, &link);
+        if is_restarted {
+            harness.exit(1);
+            harness.pass(Duration::from_secs(40));
+        } else {
+            harness.publish(1, &Method::TOOLS_LIST_CHANGED, "{}");
+        }
+        assert_eq!(read(&mut harness, PAGE).as_deref(), Ok("bank"), "{client:?} {is_restarted}");
+    }
+}
+
+#[test]
+fn the_list_of_resources_has_the_page_of_the_tool_and_is_announced_when_it_is_known() {
+    for (client, versions) in ERAS {
+        let [lists, ..] = others(versions);
+        let [link, _] = links(PAGE);
+        let mut bank = bank(versions, &link);
+        (bank.resources, bank.unlisted) = (vec![PAGE.into(), "x:bank".into()], Vec::new());
+        let mut harness = AggregateHarness::new(client, &[("a", lists), ("bank", bank)]);
+        if client == MODERN {
+            let filter = Json::parse(r#"{"resourcesListChanged":true}"#).expect("JSON");
+            harness.client.listen(filter, harness.now).expect("a subscription");
+            harness.settle();
+        }
+        harness.pass(Duration::from_secs(2));
+        harness.take_notified(&Method::RESOURCES_LIST_CHANGED);
+        harness.ask("resources/list", "{}").expect("a list");
+        for announced in [1, 0] {
+            harness.ask("tools/list", "{}").expect("a list");
+            harness.pass(Duration::from_secs(2));
+            assert_eq!(harness.take_notified(&Method::RESOURCES_LIST_CHANGED), announced, "{client:?} {versions:?}");
+            // Only the server of the tool has it in its list, which may state what the page is permitted.
+            harness.servers[0].offer.resources.push("x:a".into());
+            let list = harness.ask("resources/list", "{}").expect("a list");
+            let listed = names(&list, "resources", "uri");
+            assert_eq!(listed.iter().filter(|uri| *uri == PAGE).count(), 1, "{listed:?}");
+            assert_eq!(listed.last().map(String::as_str), Some("x:bank"));
+            assert_eq!(listed.iter().rev().nth(1).map(String::as_str), Some(PAGE), "{listed:?}");
+        }
+    }
+}
+
+#[test]
+fn a_tool_that_a_filter_hides_or_a_name_of_another_server_has_no_page() {
+    for (client, versions) in ERAS {
+        let [link, _] = links(PAGE);
+        let mut hidden = bank(versions, &link);
+        hidden.definitions = vec![tool("hidden", &link), tool("b__named", &link)];
+        let servers = [("a", hidden), ("b", bank(versions, &link))];
+        let mut deny = Filter::new();
+        deny.add(Rule::deny(Primitive::Tool, "hidden").expect("a pattern"));
+        let mut harness = AggregateHarness::with(client, &servers, |config| {
+            config.servers[0].relay.filter = deny;
+            config.servers[0].prefix = Prefix::Off;
+        });
+        assert_eq!(read(&mut harness, PAGE).as_deref(), Ok("b"), "{client:?} {versions:?}");
+        assert_eq!(metas(&mut harness), [link]);
+        // The tool that had the page is hidden now.
+        let mut filters = [Filter::new(), Filter::new()];
+        filters[1].add(Rule::deny(Primitive::Tool, "*").expect("a pattern"));
+        for (server, filter) in filters.into_iter().enumerate() {
+            harness.aggregate.set_filter(harness.server_key(server), filter, harness.now);
+        }
+        harness.settle();
+        metas(&mut harness);
+        assert_eq!(read(&mut harness, PAGE).as_deref(), Ok("a"), "{client:?} {versions:?}");
+    }
+}
+
+#[test]
+fn only_the_server_of_a_page_states_that_it_has_changed() {
+    for (client, versions) in ERAS {
+        let [lists, ..] = others(versions);
+        let [link, _] = links(PAGE);
+        let mut harness = AggregateHarness::new(client, &[("a", lists), ("bank", bank(versions, &link))]);
+        harness.ask("resources/list", "{}").expect("a list");
+        harness.ask("tools/list", "{}").expect("a list");
+        let uri = json!({ "uri": PAGE }).to_string();
+        if client == MODERN {
+            let filter = Json::parse(json!({ "resourceSubscriptions": [PAGE] }).to_string()).expect("JSON");
+            harness.client.listen(filter, harness.now).expect("a subscription");
+            harness.settle();
+        } else {
+            harness.ask("resources/subscribe", &uri).expect("a subscription");
+        }
+        harness.publish(0, &Method::RESOURCES_UPDATED, &uri);
+        assert_eq!(harness.take_notified(&Method::RESOURCES_UPDATED), 0, "{client:?} {versions:?}");
+        harness.publish(1, &Method::RESOURCES_UPDATED, &uri);
+        assert_eq!(harness.take_notified(&Method::RESOURCES_UPDATED), 1, "{client:?} {versions:?}");
+    }
+}
