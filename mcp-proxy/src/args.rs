@@ -15,10 +15,11 @@ mod others;
 pub(crate) mod serve;
 
 use std::ffi::OsString;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use std::{fmt, io, process};
+use std::{fmt, io, process, thread};
 
 use bytesize::ByteSize;
 use check_options::CheckOptions;
@@ -453,6 +454,14 @@ impl Args {
     /// The command line of this process, with the options of the file that it names. Exits with a usage error if one is
     /// invalid.
     pub(crate) fn of_process() -> Self {
+        // To read all options takes some 200 KB of a stack. The main thread would keep them; this one ends.
+        thread::scope(|scope| match thread::Builder::new().spawn_scoped(scope, Self::read) {
+            Ok(reading) => reading.join().unwrap_or_else(|panic| resume_unwind(panic)),
+            Err(_) => Self::read(),
+        })
+    }
+
+    fn read() -> Self {
         let words: Vec<_> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
         let file = OptionFile::of_line(&words, &|words| words).unwrap_or_else(|error| Self::exit_with_usage(&error));
         Self::of_words(&words, file).unwrap_or_else(|error| error.exit())
@@ -688,6 +697,9 @@ mod tests {
             (&["--streamableHttp", "https://x/mcp"], "mcp-proxy URL"),
             (&["check", "https://x/mcp"], "mcp-proxy --check URL"),
             (&["serve", "--port", "8000", "--", "x"], "--listen 127.0.0.1:PORT"),
+            (&["serve", "cat"], "mcp-proxy serve -- COMMAND"),
+            (&["serve", "--listen", "127.0.0.1:0", "npx", "-y", "server"], "mcp-proxy serve -- COMMAND"),
+            (&["serve", "https://x/mcp"], "mcp-proxy serve --config FILE"),
         ] {
             let error = parse(words).unwrap_err();
             assert!(error.kind() == ErrorKind::UnknownArgument && error.exit_code() == 2, "{words:?}");

@@ -8,15 +8,17 @@
 mod findings;
 mod report;
 
+use std::fmt::Display;
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use findings::Findings;
-use mcp_auth::Event;
+use mcp_auth::{Event, Step};
+use mcp_blocking::model::ServerCard;
 use mcp_blocking::sign_in::Authorization;
-use mcp_blocking::{Client, Error, ServerProcess};
+use mcp_blocking::{Builder, CardFailure, Client, Error, HttpServer, ServerProcess};
 use mcp_proto::client::{Config, DetectedEra};
 use mcp_proto::spec::Primitive;
 use mcp_proto::{Era, Json, escape_text};
@@ -27,6 +29,8 @@ use crate::secrets::WithoutSecrets;
 
 /// Capabilities that are listed; more are counted.
 const MAX_CAPABILITIES: usize = 50;
+/// The longest time for the card of a server, which may answer a request for any path with an endless stream.
+const CARD_TIMEOUT: Duration = Duration::from_secs(3);
 /// Characters that are shown of a text from the server or of a finding.
 const MAX_CHARS: usize = 300;
 
@@ -55,6 +59,13 @@ struct ServerInfo {
     version: String,
 }
 
+/// One part of the result of a tool. The types of the model would refuse the texts beside a part that the specification does
+/// not have.
+#[derive(serde::Deserialize)]
+struct Content {
+    text: Option<String>,
+}
+
 /// Receives the process of the server before it is started.
 type OnStart<'a> = &'a dyn Fn(ServerProcess) -> io::Result<()>;
 
@@ -75,6 +86,7 @@ pub(crate) fn check(
     let server = settings.server.to_string();
     match settings.server.arguments() {
         0 => out.text("server", &server)?,
+        1 => out.text("server", &format!("{server} (and 1 argument, not shown because it may be secret)"))?,
         count => {
             out.text("server", &format!("{server} (and {count} arguments, not shown because they may be secret)"))?;
         }
@@ -101,6 +113,7 @@ fn explore<W: Write>(
 ) -> io::Result<Result<(), String>> {
     let started = Instant::now();
     let (steps, reported) = channel();
+    let card = card_source(&settings, timeouts);
     let connected = connect(settings, timeouts, findings, steps, on_start);
     let connecting = started.elapsed();
     for step in reported.try_iter() {
@@ -130,6 +143,7 @@ fn explore<W: Write>(
         out.texts("capabilities", &names, false)?;
     }
     out.time("connected", connecting)?;
+    report_card(card, out)?;
     if !send_requests(&client, asked, out)? {
         return Ok(Err("the server can be connected to, but not all requests succeeded".to_owned()));
     }
@@ -169,11 +183,35 @@ fn connect(
     }
 }
 
+/// The builder that reads the card of a server over HTTP.
+fn card_source(settings: &Settings, timeouts: Timeouts) -> Option<Builder<HttpServer>> {
+    let Server::Http { http, options, .. } = &settings.server else { return None };
+    let builder =
+        Client::builder().request_timeout(timeouts.request.min(CARD_TIMEOUT)).http("http://localhost/").ok()?;
+    Some(builder.configure_http(|own| own.clone_from(http)).http_options(options.clone()))
+}
+
+/// Reports the card of the server. That it has none is no finding, and neither is any answer for a path that it does not know.
+fn report_card<W: Write>(source: Option<Builder<HttpServer>>, out: &mut Report<W>) -> io::Result<()> {
+    match source.map(Builder::server_card) {
+        Some(Ok(Some(ServerCard { name, version, description, .. }))) => {
+            out.text("card", &printable(&format!("{name} {version}: {description}")))
+        }
+        Some(Err(Error::Card { reason: reason @ CardFailure::Malformed(_), .. })) => {
+            out.text("card", &printable(&reason.to_string()))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// A sign-in that sends its steps, and asks no person.
 fn observed(authorization: Authorization, steps: Sender<String>) -> Authorization {
     authorization.configure(|config| config.may_ask_user = false).observe(move |event| {
         let step = match event {
             Event::Authorized(_) => "with a stored token, or one that needs no person".to_owned(),
+            Event::Step(step @ Step::NoMetadata { .. }) => {
+                format!("{step}; a server that expects a token of its own gets it with --bearer-env VAR")
+            }
             Event::Step(step) => step.to_string(),
             Event::Refused(_) | Event::NoToken | Event::Waiting(_) | _ => return,
         };
@@ -210,19 +248,34 @@ fn send_requests<W: Write>(client: &Client, asked: &Asked, out: &mut Report<W>) 
         let params = Json::empty_object().with_member("arguments", &Json::empty_object());
         let params = params.with_member("name", &Json::from(tool.as_str()));
         out.text("called", &printable(tool))?;
-        let called = timed(out, "tools/call", || client.request("tools/call", Some(params)))?;
-        let is_error =
-            |result: &Json| result.member("isError").ok().flatten().is_some_and(|flag| flag.as_bytes() == b"true");
-        fine &= called.is_some_and(|result| !is_error(&result));
+        let call = || {
+            let result = client.request("tools/call", Some(params)).map_err(|error| error.to_string())?;
+            failure(&result).map_or(Ok(()), Err)
+        };
+        fine &= timed(out, "tools/call", call)?.is_some();
     }
     Ok(fine)
 }
 
+/// What a tool says about its failure, if it failed.
+fn failure(result: &Json) -> Option<String> {
+    let is_error = result.member("isError").ok().flatten().is_some_and(|flag| flag.as_bytes() == b"true");
+    let content = || result.member("content").ok().flatten()?.read::<Vec<Content>>().ok();
+    is_error.then(|| {
+        let texts: Vec<_> = content().into_iter().flatten().filter_map(|content| content.text).collect();
+        if texts.is_empty() {
+            "the tool failed, and its result has no text".to_owned()
+        } else {
+            format!("the tool failed: {}", texts.join(" "))
+        }
+    })
+}
+
 /// Reports how long a request took, or why it failed.
-fn timed<T, W: Write>(
+fn timed<T, E: Display, W: Write>(
     out: &mut Report<W>,
     what: &str,
-    request: impl FnOnce() -> Result<T, Error>,
+    request: impl FnOnce() -> Result<T, E>,
 ) -> io::Result<Option<T>> {
     let started = Instant::now();
     match request() {
@@ -248,7 +301,6 @@ mod tests {
     use std::net::TcpListener;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::thread;
-    use std::time::Duration;
 
     use ::mcp_testkit::http1::HttpMessage;
     use ::mcp_testkit::loopback_server::{Connection, LoopbackServer, PostedMessage, mcp_server};
@@ -320,6 +372,30 @@ mod tests {
             assert!(found.contains(shown), "{found} lacks {shown}");
             assert_eq!(found.ends_with("\nok\n"), fine, "{found}");
             assert_eq!(methods(&server), asked, "{found}");
+        }
+    }
+
+    #[test]
+    fn the_card_of_a_server_is_shown_and_no_other_answer_for_its_path_is() {
+        const CARD: &str = r#"{"$schema":"","name":"com.example/\u001b[1m","version":"1","description":"The weather"}"#;
+        for (status, body, shown) in [
+            ("200 OK", CARD, "card:         com.example/\\u{1b}[1m 1: The weather\n"),
+            ("200 OK", "{}", "card:         what it answered is no server card: "),
+            ("200 OK", "<html>", ""),
+            ("404 Not Found", "", ""),
+            ("405 Method Not Allowed", "", ""),
+        ] {
+            let serve = mcp_server(|asked, connection| connection.json(result(&asked.id, r#"{"tools":[]}"#)));
+            let server = LoopbackServer::start(move |request, connection| {
+                if request.line.starts_with("GET /mcp/server-card ") {
+                    connection.reply(status, &[], body)
+                } else {
+                    serve(request, connection)
+                }
+            });
+            let (is_fine, found) = check_url(&[], &server.url());
+            assert!(is_fine && found.contains(shown), "{found}");
+            assert_eq!(found.contains("card:"), !shown.is_empty(), "{found}");
         }
     }
 
@@ -515,6 +591,43 @@ mod tests {
             assert_eq!(fine, expected, "{found}");
             assert!(found.contains(&format!("called:       {tool}\ntools/call:   ")), "{found}");
             assert_eq!(methods(&server).last().unwrap(), "tools/call");
+        }
+    }
+
+    #[test]
+    fn the_text_of_a_tool_that_fails_is_shown() {
+        for (content, shown) in [
+            (r#"[{"type":"text","text":"no \u001b[1mpath"}]"#, r"the tool failed: no \u{1b}[1mpath"),
+            (r#"[{"type":"text","text":"a"},{"type":"image"},{"type":"text","text":"b"}]"#, "the tool failed: a b"),
+            ("[]", "the tool failed, and its result has no text"),
+            (r#"[{"text":7}]"#, "the tool failed, and its result has no text"),
+        ] {
+            let result = format!(r#"{{"content":{content},"isError":true}}"#);
+            let server = server("{}", "", result.leak());
+            let (fine, found) = check_url(&["--check-tool", "a"], &server.url());
+            assert!(!fine && found.contains(&format!("\ntools/call:   {shown}\n")), "{found}");
+            let (fine, found) = check_url(&["--check-tool", "a", "--json"], &server.url());
+            let found: serde_json::Value = serde_json::from_str(&found).unwrap();
+            assert!(!fine && found["tools_call"] == shown && found["ok"] == false, "{found}");
+        }
+        let result = format!(r#"{{"content":[{{"type":"text","text":"{}"}}],"isError":true}}"#, "x".repeat(9000));
+        let (_, found) = check_url(&["--check-tool", "a"], &server("{}", "", result.leak()).url());
+        assert!(found.lines().all(|line| line.len() < MAX_CHARS + 50) && found.contains("failed: xxx"), "{found}");
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn the_arguments_of_a_command_are_counted_and_not_shown() {
+        for (words, shown) in [
+            (&["true"][..], "server:       true\n"),
+            (&["true", "4711"], "server:       true (and 1 argument, not shown because it may be secret)\n"),
+            (&["true", "4711", "x"], "server:       true (and 2 arguments, not shown because they may be secret)\n"),
+        ] {
+            let args = Args::parse_from([&["mcp-proxy", "--check", "--"], words].concat());
+            let mut out = Vec::new();
+            check(args.settings().unwrap(), args.timeouts(), &Asked::default(), &mut out, &|_| Ok(())).unwrap();
+            let found = String::from_utf8(out).unwrap();
+            assert!(found.contains(shown) && !found.contains("4711"), "{found}");
         }
     }
 

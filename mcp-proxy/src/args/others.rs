@@ -67,7 +67,8 @@ pub(super) fn explained(error: clap::Error, words: &[String], command: &mut Comm
         table.iter().find(|(own, _)| *own == word).map(|(_, answer)| *answer)
     };
     let answer = find(ANSWERS, name).or_else(|| find(COMMANDS, first)).map(str::to_owned);
-    let answer = answer.or_else(|| split_header(words, unknown)).or_else(|| is_port(words, unknown));
+    let answer = answer.or_else(|| split_header(words, unknown));
+    let answer = answer.or_else(|| served(first, unknown)).or_else(|| is_port(words, unknown));
     match answer {
         Some(answer) => command.error(ErrorKind::UnknownArgument, format!("unexpected argument '{unknown}': {answer}")),
         None => error,
@@ -87,9 +88,22 @@ fn split_header(words: &[String], unknown: &str) -> Option<String> {
     })
 }
 
+/// What `serve` serves, as if it were an argument of the bridge.
+fn served(first: &str, unknown: &str) -> Option<String> {
+    let answer = if is_url(unknown) {
+        "remote servers are named in the file of: mcp-proxy serve --config FILE"
+    } else {
+        "the command of a server follows two hyphens: mcp-proxy serve -- COMMAND"
+    };
+    (first == "serve" && !unknown.starts_with('-')).then(|| answer.to_owned())
+}
+
 /// mcp-remote takes the port of its callback after the URL.
 fn is_port(words: &[String], unknown: &str) -> Option<String> {
-    let has_url = words.iter().any(|word| word.starts_with("http://") || word.starts_with("https://"));
-    (has_url && unknown.parse::<u16>().is_ok())
+    (words.iter().any(|word| is_url(word)) && unknown.parse::<u16>().is_ok())
         .then(|| format!("the port to which a browser returns after a sign-in is set with --callback-port {unknown}"))
+}
+
+fn is_url(word: &str) -> bool {
+    word.starts_with("http://") || word.starts_with("https://")
 }

@@ -46,7 +46,12 @@ fn the_command_line_reads_urls_as_the_core_does() {
     let (code, found, _) = run(&["--check", &format!("{}/ünï?q=ö", server.url())], &[]);
     assert_eq!(code, Some(0), "{found}");
     assert!(found.contains("/mcp/%C3%BCn%C3%AF\n"), "{found}");
-    assert!(server.requests().iter().all(|request| request.line.contains("/mcp/%C3%BCn%C3%AF?q=%C3%B6 ")));
+    // That for the server's card has a path of its own.
+    let (of_card, others): (Vec<_>, Vec<_>) =
+        server.requests().into_iter().partition(|request| request.line.contains("server-card"));
+    assert!(others.iter().all(|request| request.line.contains("/mcp/%C3%BCn%C3%AF?q=%C3%B6 ")), "{others:?}");
+    let [of_card] = &of_card[..] else { panic!("{of_card:?}") };
+    assert!(of_card.line.starts_with("GET /mcp/%C3%BCn%C3%AF/server-card "), "{of_card:?}");
     assert!(ACCEPTED_URLS.iter().any(|(_, sent)| sent.contains("%C3%BC")));
 }
 

@@ -307,7 +307,11 @@ fn px4_every_failure_of_the_server_reaches_the_client_with_its_id() {
     let mut proxy = Proxy::start(&["--request-timeout", "0.5", "-H", "X-Api-Key: secret-key", &server.url()]);
     proxy.initialize();
     for (params, text) in [
-        (r#"{"a":401}"#, "requires authorization, as its answer 401 Unauthorized states: a person must sign in"),
+        (
+            r#"{"a":401}"#,
+            "requires authorization, as its answer 401 Unauthorized states: the server demands authorization but publishes no \
+             OAuth metadata; if it wants a key or a token of its own, send it in a header; else a person must sign in",
+        ),
         (r#"{"a":307}"#, "which is another origin"),
         (r#"{"a":500}"#, "answered 500 Internal Server Error with an HTML page"),
         (r#"{"a":0}"#, "did not answer within 500ms"),

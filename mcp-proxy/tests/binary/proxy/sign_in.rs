@@ -519,6 +519,29 @@ fn check_names_each_step_and_what_is_needed_and_asks_no_person() {
 }
 
 #[test]
+fn check_of_a_server_without_any_metadata_names_the_option_for_its_own_token_and_claims_no_authorization_server() {
+    let desk = Desk::new("no-metadata");
+    let server = LoopbackServer::start(|request, connection| {
+        if request.line.contains("/.well-known/") {
+            connection.reply("404 Not Found", &[], "")
+        } else {
+            connection.reply("401 Unauthorized", &[("www-authenticate", "Bearer")], "")
+        }
+    });
+    let (code, found, _) = desk.run(&["--check", &server.url()]);
+    assert_eq!(code, Some(1));
+    for line in [
+        "sign-in:      no metadata of an authorization server were found; a server that expects a token of its own gets \
+         it with --bearer-env VAR\n",
+        "publishes no OAuth metadata; if it wants a key or a token of its own, send it in a header; else a person",
+    ] {
+        assert!(found.contains(line), "{found} lacks {line}");
+    }
+    assert!(!found.contains("tokens are issued by") && !found.contains("PKCE"), "{found}");
+    assert_eq!(desk.opened().len(), 0);
+}
+
+#[test]
 fn a_server_that_demands_nothing_needs_no_login() {
     let desk = Desk::new("open");
     let server = mcp_testkit::loopback_server::echo_server();
