@@ -217,6 +217,9 @@ fn a_vocabulary_is_what_a_handler_lists() {
         .resource("file:///a");
     assert_eq!(vocabulary, written);
     assert_eq!(Vocabulary::of(|request| Err(ErrorObject::method_not_found(request.method()))), Vocabulary::new());
+    let config = full_config().capabilities(json(r#"{"extensions":{"com.example/search":{"languages":"en"}}}"#));
+    let nothing = |request: &IncomingRequest| Err(ErrorObject::method_not_found(request.method()));
+    assert_eq!(Vocabulary::of_server(config, nothing), Vocabulary::new().extension("com.example/search"));
 }
 
 #[test]
@@ -274,6 +277,38 @@ fn arguments_have_the_kinds_that_their_tools_state() {
         }
     }
     assert!(calls > 100 && fitting * 2 > calls && fitting < calls, "{fitting} of {calls}");
+}
+
+#[test]
+fn conversations_reach_the_methods_and_notifications_of_extensions_that_the_client_declares() {
+    let query = [("words", Kind::Text), ("limit", Kind::Integer)];
+    let vocabulary = Vocabulary::new()
+        .extension("com.example/search")
+        .method("com.example/search/query", query)
+        .notification("com.example/search/forget");
+    let (mut calls, mut fitting, mut declared) = (0, 0, 0);
+    let mut notified = 0;
+    for seed in 0..500 {
+        let bytes = Conversation::draw(&mut Choices::Seed(Random::new(seed))).to_bytes(&vocabulary);
+        notified += usize::from(String::from_utf8_lossy(&bytes).contains(r#""method":"com.example/search/forget""#));
+        let handler = |request: &IncomingRequest| {
+            if request.method().as_str() != "com.example/search/query" {
+                return serve(request);
+            }
+            calls += 1;
+            declared += usize::from(request.client_extension("com.example/search").is_some());
+            let params = request.params().cloned().unwrap_or(Json::empty_object());
+            let is_text = params.first_member("words").is_some_and(|words| words.read::<String>().is_ok());
+            let is_integer = params.first_member("limit").is_some_and(|limit| limit.read::<i64>().is_ok());
+            fitting += usize::from(is_text && is_integer);
+            Ok(json(r#"{"hits":[]}"#))
+        };
+        assert_one_answer(handler, &bytes);
+    }
+    assert!(calls > 100 && fitting * 2 > calls && fitting < calls, "{fitting} of {calls}");
+    // Not by a client that neither states its capabilities nor initializes.
+    assert!(declared * 2 > calls && declared < calls, "{declared} of {calls}");
+    assert!(notified > 0);
 }
 
 /// `mcp-testkit dictionary > tests/testkit/mcp.dict` writes it.

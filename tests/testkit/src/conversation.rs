@@ -5,7 +5,7 @@ use std::fmt::Write;
 use mcp_proto::{Method, ProtocolVersion};
 use serde_json::{Map, Value, json};
 
-use crate::messages::INITIALIZED;
+use crate::messages::{INITIALIZED, initialize_with};
 use crate::random::Choices;
 use crate::vocabulary::{Callable, Kind, Vocabulary};
 
@@ -79,7 +79,7 @@ pub enum Step {
     },
     /// A notification.
     Notification {
-        /// The method: the number of a row of [`Method::ALL`].
+        /// The method: the number of a notification of [`Method::ALL`], or after these of the vocabulary.
         method: usize,
         /// The parameters.
         params: Value,
@@ -118,11 +118,13 @@ pub enum Asked {
     Resource(usize),
     /// A completion of an argument of a prompt.
     Complete(usize, String),
+    /// A method of an extension.
+    Method(usize, Arguments),
     /// Any method, with any parameters.
     Other(Method, Value),
 }
 
-/// The arguments of a tool or a prompt.
+/// The arguments of a tool or a prompt, or the parameters of a method of an extension.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Arguments {
@@ -161,7 +163,8 @@ impl Conversation {
             Opening::Stateless => writer.is_stateless = true,
             Opening::Nothing => {}
             Opening::Initialize(version) => {
-                writer.line(&crate::messages::initialize("0", version.as_str()));
+                let capabilities = writer.capabilities(json!({})).to_string();
+                writer.line(&initialize_with("0", version.as_str(), &capabilities));
                 writer.line(INITIALIZED);
             }
         }
@@ -209,7 +212,7 @@ fn id(choices: &mut Choices<'_>) -> Id {
 
 fn asked(choices: &mut Choices<'_>) -> Asked {
     let lists = [Method::TOOLS_LIST, Method::PROMPTS_LIST, Method::RESOURCES_LIST, Method::RESOURCES_TEMPLATES_LIST];
-    match choices.below(16) {
+    match choices.below(18) {
         0..=8 => Asked::Tool(index(choices, 256), arguments(choices)),
         9 | 10 => Asked::Prompt(index(choices, 256), arguments(choices)),
         11 | 12 => Asked::Resource(index(choices, 256)),
@@ -218,6 +221,7 @@ fn asked(choices: &mut Choices<'_>) -> Asked {
             Asked::List(method, (choices.below(2) == 1).then(|| text(choices)))
         }
         14 => Asked::Complete(index(choices, 256), text(choices)),
+        16 | 17 => Asked::Method(index(choices, 256), arguments(choices)),
         _ => {
             let method = Method::ALL.get(index(choices, Method::ALL.len() as u64)).cloned();
             Asked::Other(method.unwrap_or(Method::PING), object(choices, MAX_DEPTH))
@@ -298,6 +302,15 @@ impl Writer<'_> {
         let _ = writeln!(self.text, "{}", line.replace(['\n', '\r'], " "));
     }
 
+    /// The capabilities of the client, with the extensions that it declares.
+    fn capabilities(&self, mut capabilities: Value) -> Value {
+        let declared: Map<_, _> = self.vocabulary.extensions.iter().map(|id| (id.clone(), json!({}))).collect();
+        if !declared.is_empty() {
+            capabilities["extensions"] = Value::Object(declared);
+        }
+        capabilities
+    }
+
     fn step(&mut self, step: &Step) {
         match step {
             Step::Request { id, asked, has_progress } => {
@@ -309,7 +322,10 @@ impl Writer<'_> {
                         mcp_proto::spec::meta::PROTOCOL_VERSION.to_owned(),
                         json!(ProtocolVersion::LATEST.as_str()),
                     );
-                    meta.insert(mcp_proto::spec::meta::CLIENT_CAPABILITIES.to_owned(), json!({"elicitation":{}}));
+                    meta.insert(
+                        mcp_proto::spec::meta::CLIENT_CAPABILITIES.to_owned(),
+                        self.capabilities(json!({"elicitation":{}})),
+                    );
                 }
                 if *has_progress {
                     meta.insert("progressToken".to_owned(), id.clone());
@@ -323,7 +339,8 @@ impl Writer<'_> {
             }
             Step::Notification { method, params } => {
                 let notifications = Method::ALL.iter().filter(|method| method.as_str().starts_with("notifications/"));
-                let method = notifications.cycle().nth(*method).map_or("", Method::as_str);
+                let own = self.vocabulary.notifications.iter().map(String::as_str);
+                let method = notifications.map(Method::as_str).chain(own).cycle().nth(*method).unwrap_or_default();
                 self.line(&json!({"jsonrpc": "2.0", "method": method, "params": params}).to_string());
             }
             Step::Cancel(request) => {
@@ -371,6 +388,11 @@ impl Writer<'_> {
                 let params = json!({"ref": reference, "argument": {"name": argument, "value": value}});
                 (Method::COMPLETION_COMPLETE, params)
             }
+            Asked::Method(method, arguments) => {
+                let none = Callable { name: "com.example/unknown".to_owned(), arguments: Vec::new() };
+                let method = nth(&self.vocabulary.methods, *method).unwrap_or(&none);
+                (Method::from(method.name.as_str()), members(method, arguments).unwrap_or_default())
+            }
             Asked::Other(method, params) => (method.clone(), params.clone()),
         }
     }
@@ -385,8 +407,16 @@ fn nth<T>(list: &[T], number: usize) -> Option<&T> {
 fn call(callable: Option<&Callable>, arguments: &Arguments) -> Value {
     let none = Callable { name: "unknown".to_owned(), arguments: Vec::new() };
     let callable = callable.unwrap_or(&none);
+    match members(callable, arguments) {
+        None => json!({"name": callable.name}),
+        Some(members) => json!({"name": callable.name, "arguments": members}),
+    }
+}
+
+/// An object with the arguments, unless they are missing.
+fn members(callable: &Callable, arguments: &Arguments) -> Option<Value> {
     let members: Map<String, Value> = match arguments {
-        Arguments::Missing => return json!({"name": callable.name}),
+        Arguments::Missing => return None,
         Arguments::Any(members) => {
             let name = |number| nth(&callable.arguments, number).map_or("unknown", |(name, _)| name).to_owned();
             members.iter().map(|(number, value)| (name(*number), value.clone())).collect()
@@ -397,7 +427,7 @@ fn call(callable: Option<&Callable>, arguments: &Arguments) -> Value {
             callable.arguments.iter().zip(given).map(fit).collect()
         }
     };
-    json!({"name": callable.name, "arguments": members})
+    Some(Value::Object(members))
 }
 
 /// A value of this kind that is made of another one.

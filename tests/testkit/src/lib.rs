@@ -39,7 +39,9 @@
 //! In a project of its own; a test of your crate adds the kit with `--dev`:
 //!
 //! ```sh
-//! cargo add mcp-application mcp-proto mcp-testkit
+//! cargo add mcp-application
+//! cargo add mcp-proto
+//! cargo add mcp-testkit
 //! ```
 //!
 //! ```
@@ -73,7 +75,8 @@
 //! The test is the server here. It sees the HTTP request of the client, answers late, and advances the clock itself:
 //!
 //! ```sh
-//! cargo add mcp-proto mcp-testkit
+//! cargo add mcp-proto
+//! cargo add mcp-testkit
 //! ```
 //!
 //! ```

@@ -4,12 +4,12 @@ use mcp_application::IncomingRequest;
 use mcp_proto::client::Outcome;
 use mcp_proto::server::Config;
 use mcp_proto::{ErrorObject, Json};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::one_answer::full_config;
 use crate::pair::Pair;
 
-/// The tools, prompts and resources of a handler: [`Conversation::to_bytes`](crate::conversation::Conversation::to_bytes)
+/// The tools, prompts, resources and extensions of a handler: [`Conversation::to_bytes`](crate::conversation::Conversation::to_bytes)
 /// uses their names, so that a fuzzer need not guess them.
 ///
 /// # Example
@@ -29,15 +29,21 @@ pub struct Vocabulary {
     pub prompts: Vec<Callable>,
     /// The URIs of the resources.
     pub resources: Vec<String>,
+    /// The ids of the protocol extensions that the client declares.
+    pub extensions: Vec<String>,
+    /// The methods of extensions, with their parameters.
+    pub methods: Vec<Callable>,
+    /// The notifications of extensions that a client sends.
+    pub notifications: Vec<String>,
 }
 
-/// A tool or a prompt.
+/// A tool, a prompt, or a method of an extension.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Callable {
     /// Its name.
     pub name: String,
-    /// Its arguments: their names and kinds.
+    /// Its arguments or parameters: their names and kinds.
     pub arguments: Vec<(String, Kind)>,
 }
 
@@ -72,16 +78,14 @@ impl Vocabulary {
     /// Adds a tool.
     #[must_use]
     pub fn tool<'n>(mut self, name: &str, arguments: impl IntoIterator<Item = (&'n str, Kind)>) -> Self {
-        let arguments = arguments.into_iter().map(|(name, kind)| (name.to_owned(), kind)).collect();
-        self.tools.push(Callable { name: name.to_owned(), arguments });
+        self.tools.push(Callable::new(name, arguments));
         self
     }
 
     /// Adds a prompt. Its arguments are texts.
     #[must_use]
     pub fn prompt<'n>(mut self, name: &str, arguments: impl IntoIterator<Item = &'n str>) -> Self {
-        let arguments = arguments.into_iter().map(|name| (name.to_owned(), Kind::Text)).collect();
-        self.prompts.push(Callable { name: name.to_owned(), arguments });
+        self.prompts.push(Callable::new(name, arguments.into_iter().map(|name| (name, Kind::Text))));
         self
     }
 
@@ -92,8 +96,47 @@ impl Vocabulary {
         self
     }
 
+    /// Lets the client declare a protocol extension.
+    #[must_use]
+    pub fn extension(mut self, id: &str) -> Self {
+        self.extensions.push(id.to_owned());
+        self
+    }
+
+    /// Adds a method of an extension.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use mcp_testkit::conversation::Conversation;
+    /// use mcp_testkit::random::{Choices, Random};
+    /// use mcp_testkit::vocabulary::{Kind, Vocabulary};
+    ///
+    /// let query = [("words", Kind::Text), ("limit", Kind::Integer)];
+    /// let vocabulary =
+    ///     Vocabulary::new().extension("com.example/search").method("com.example/search/query", query);
+    /// let is_called = |seed| {
+    ///     let lines = Conversation::draw(&mut Choices::Seed(Random::new(seed))).to_bytes(&vocabulary);
+    ///     String::from_utf8_lossy(&lines).contains("com.example/search/query")
+    /// };
+    /// assert!((0..100).any(is_called));
+    /// ```
+    #[must_use]
+    pub fn method<'n>(mut self, name: &str, params: impl IntoIterator<Item = (&'n str, Kind)>) -> Self {
+        self.methods.push(Callable::new(name, params));
+        self
+    }
+
+    /// Adds a notification of an extension that a client sends.
+    #[must_use]
+    pub fn notification(mut self, method: &str) -> Self {
+        self.notifications.push(method.to_owned());
+        self
+    }
+
     /// Requests the lists of a handler: the first page of its tools with the types in their schemas, of its prompts, and
-    /// of its resources. A list that it does not have is empty.
+    /// of its resources. A list that it does not have is empty. The methods of extensions have no list:
+    /// [`Vocabulary::method`] adds them.
     ///
     /// # Example
     ///
@@ -116,8 +159,10 @@ impl Vocabulary {
         Self::of_server(full_config(), handler)
     }
 
-    /// The same for a server with this configuration.
+    /// The same for a server with this configuration, whose extensions the client declares too.
     pub fn of_server(config: Config, handler: impl FnMut(&IncomingRequest) -> Result<Json, ErrorObject>) -> Self {
+        let declared = config.capabilities.first_member("extensions");
+        let declared: Map<String, Value> = declared.and_then(|declared| declared.read().ok()).unwrap_or_default();
         let mut pair = Pair::new(config, handler);
         let mut list = |method: &str, member: &str| -> Vec<Value> {
             let Outcome::Result(result) = pair.request(method, Json::empty_object()) else { return Vec::new() };
@@ -131,7 +176,16 @@ impl Vocabulary {
             tools: tools.iter().filter_map(tool).collect(),
             prompts: prompts.iter().filter_map(prompt).collect(),
             resources: resources.iter().filter_map(|resource| text(resource, "uri")).collect(),
+            extensions: declared.into_iter().map(|(id, _)| id).collect(),
+            ..Self::new()
         }
+    }
+}
+
+impl Callable {
+    fn new<'n>(name: &str, arguments: impl IntoIterator<Item = (&'n str, Kind)>) -> Self {
+        let arguments = arguments.into_iter().map(|(name, kind)| (name.to_owned(), kind)).collect();
+        Self { name: name.to_owned(), arguments }
     }
 }
 
