@@ -1,26 +1,36 @@
 //! A server with functions of every shape of Rust types, and forms of every kind of field: what real clients read of the
-//! schemas that are made of them. Both drivers serve it, in tests of this workspace and to the clients of other SDKs
-//! (`tests/interop/zoo`).
+//! schemas that are made of them, by which arguments, results and answers are validated. It also has an MCP App and a protocol
+//! extension. Both drivers serve it, in tests of this workspace and to the clients of other SDKs (`tests/interop/zoo`).
 
 mod shapes;
 
 use mcp_application::router::{HandlerError, Structured};
 use mcp_application::{Elicited, IncomingRequest, Inputs};
-use mcp_model::{Resource, ResourceTemplate};
+use mcp_model::{AppUi, Resource, ResourceTemplate, ToolUi};
 use mcp_proto::{Json, Method, ProtocolVersion};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use shapes::{
-    Anything, Choices, Defaults, Edit, Enums, Flattened, Form, ListForm, Lists, Maps, Names, Newtypes, Node, Numbers,
-    Optional, Review, Unicode,
+    Anything, Choices, Clock, Defaults, Edit, Enums, Flattened, Form, Limits, ListForm, Lists, Maps, Names, Newtypes,
+    Node, Numbers, Optional, Review, Text, Unicode, Words,
 };
 
 use crate::schema::Schema;
 
 /// The URI of the resource with [`samples`].
 pub const SAMPLES_URI: &str = "zoo:///samples";
+
+/// The id of the extension.
+pub const EXTENSION: &str = "org.example/words";
+
+/// The setting with which the extension is declared: its name and value.
+pub const EXTENSION_SETTING: (&str, &str) = ("language", "en");
+
+const EXTENSION_METHOD: &str = "org.example/words/count";
+const APP_URI: &str = "ui://clock/view";
+const APP_PAGE: &str = "<!doctype html><title>Clock</title><p id=time>\u{231a}</p>";
 
 /// A type whose values are arguments and results.
 pub trait Shape: Serialize + DeserializeOwned + JsonSchema + Send + 'static {}
@@ -52,6 +62,18 @@ pub trait Functions: Sized {
     /// Adds a resource.
     #[must_use]
     fn resource(self, resource: &Resource, function: fn() -> Result<String, HandlerError>) -> Self;
+
+    /// Adds the page of an app, and a tool that is linked to it, whose result is its arguments.
+    #[must_use]
+    fn app<T: Shape>(self, resource: &Resource, page: (&str, &AppUi), tool: (&'static str, &ToolUi)) -> Self;
+
+    /// Adds the extension [`EXTENSION`] with its setting and one method.
+    #[must_use]
+    fn extension<P: Shape, O: Shape>(self, method: &'static str, function: fn(P) -> Result<O, HandlerError>) -> Self;
+
+    /// Validates arguments and results by the schemas of the tools.
+    #[must_use]
+    fn validate(self) -> Self;
 }
 
 /// Adds all functions to a router.
@@ -71,6 +93,7 @@ pub fn add<F: Functions>(router: F) -> F {
         .echo::<Unicode>("unicode")
         .echo::<Names>("names")
         .echo::<Defaults>("defaults")
+        .echo::<Limits>("limits")
         .tool("infinite", || Ok(Structured(shapes::Report { rows: vec![shapes::Row { mean: f64::INFINITY }] })))
         .asking("form", ask::<Form>)
         .asking("list_form", ask::<ListForm>)
@@ -79,10 +102,17 @@ pub fn add<F: Functions>(router: F) -> F {
             Ok(format!("{:?} {}", animal.colour, animal.id))
         })
         .resource(&Resource::new(SAMPLES_URI, "samples").mime_type("application/json"), || Ok(samples().to_string()))
+        .app::<Clock>(
+            &Resource::app(APP_URI, "clock"),
+            (APP_PAGE, &AppUi::new().prefers_border(true)),
+            ("clock", &ToolUi::app(APP_URI)),
+        )
+        .extension::<Text, Words>(EXTENSION_METHOD, |text| Ok(Words { words: text.text.split_whitespace().count() }))
+        .validate()
 }
 
 fn ask<T: Shape>(incoming: &IncomingRequest) -> Result<String, HandlerError> {
-    let mut inputs = Inputs::new(incoming)?;
+    let mut inputs = Inputs::new(incoming)?.validated();
     match inputs.elicit_as::<T>("form", "Please fill in")? {
         None => Err(inputs.required()),
         Some(Elicited::Accepted(entered)) => Ok(Json::from_serialize(&entered)?.to_text().into_owned()),
@@ -98,6 +128,8 @@ fn ask<T: Shape>(incoming: &IncomingRequest) -> Result<String, HandlerError> {
 /// | `forms` | tools that ask the user, and the JSON in the text of the result if the answers are those of [`answer`] |
 /// | `prompt` | a prompt, its arguments in the order of its list, and the text |
 /// | `resource` | a URI of the template, and its text |
+/// | `app` | the name of a tool, the URI of its page, and the media type and the text of the page |
+/// | `extension` | the id and the settings of an extension, a method, its parameters, and its result |
 #[must_use]
 pub fn samples() -> Value {
     let tools: Vec<_> = CALLS
@@ -121,6 +153,14 @@ pub fn samples() -> Value {
         ],
         "prompt": { "name": "review", "arguments": ["code", "approach"], "values": ["x = 1", "depth"], "text": "x = 1 in Some(\"depth\")" },
         "resource": { "uri": "zoo:///Red/7", "text": "Red 7" },
+        "app": { "tool": "clock", "uri": APP_URI, "mimeType": "text/html;profile=mcp-app", "text": APP_PAGE },
+        "extension": {
+            "id": EXTENSION,
+            "settings": { EXTENSION_SETTING.0: EXTENSION_SETTING.1 },
+            "method": EXTENSION_METHOD,
+            "params": { "text": "größe\n名前 x" },
+            "result": { "words": 3 },
+        },
     })
 }
 
@@ -137,12 +177,12 @@ enum Expected {
 
 use Expected::{Error, Result as Gives, Same};
 
-const CALLS: [(&str, &str, Expected); 27] = [
+const CALLS: [(&str, &str, Expected); 32] = [
     ("maps", r#"{"counts":{"a":1,"b":2},"nested":{"x":{"y":true}}}"#, Same),
     (
         "maps",
         r#"{"counts":{"a":"x"},"nested":{}}"#,
-        Error(r#"invalid arguments: 'counts.a': invalid type: string "x", expected u32"#),
+        Error(r#"invalid arguments: 'counts.a': value is not of type "integer""#),
     ),
     ("anything", r#"{"value":{"a":[1,null,"x"]},"optional":7,"list":[1,"x"],"pair":[{},true]}"#, Same),
     (
@@ -203,7 +243,7 @@ const CALLS: [(&str, &str, Expected); 27] = [
     (
         "lists",
         r#"{"inners":[{"a":1},{"a":true}],"nested":[],"three":[1,2,3],"set":[]}"#,
-        Error("invalid arguments: 'inners[1].a': invalid type: boolean `true`, expected u8"),
+        Error(r#"invalid arguments: 'inners[1].a': value is not of type "integer""#),
     ),
     ("unicode", r#"{"größe":7,"名前":"x","a b":true,"quote\"d":"é"}"#, Same),
     (
@@ -216,16 +256,35 @@ const CALLS: [(&str, &str, Expected); 27] = [
         "{}",
         Gives(r#"{"text":"none","number":3,"colour":"Green","inner":{"a":1,"b":null},"optional":null}"#),
     ),
+    ("limits", r#"{"level":9,"name":"né","tags":["a"],"note":"x"}"#, Same),
+    (
+        "limits",
+        r#"{"level":9.0,"name":"né","tags":[],"note":null}"#,
+        Gives(r#"{"level":9,"name":"né","tags":[],"note":null}"#),
+    ),
+    (
+        "limits",
+        r#"{"level":10,"name":"","tags":["a","b","c"]}"#,
+        Error(
+            "invalid arguments: 'level': value is greater than the maximum of 9; 'name': value is shorter than 1 character; 'tags': value has more than 2 items",
+        ),
+    ),
+    (
+        "limits",
+        r#"{"level":1,"name":"A B","tags":[],"note":null}"#,
+        Error(r#"invalid arguments: 'name': value does not match "^\S*$""#),
+    ),
+    ("clock", r#"{"zone":"Europe/Zürich"}"#, Same),
     ("defaults", r#"{"text":"x","number":4,"colour":"Red","inner":{"a":2,"b":"y"},"optional":"z"}"#, Same),
     (
         "choices",
         r#"{"colour":"Blue","speed":"Slow","size":"large","colours":[]}"#,
-        Error("invalid arguments: 'colour': unknown variant `Blue`, expected `Red` or `Green`"),
+        Error(r#"invalid arguments: 'colour': value is not one of "Red" or "Green""#),
     ),
     (
         "recursive",
         r#"{"name":"a","children":[{"name":"b"}]}"#,
-        Error("invalid arguments: 'children[0]': missing field `children`"),
+        Error(r#"invalid arguments: 'children[0]': "children" is a required property"#),
     ),
 ];
 
@@ -269,21 +328,21 @@ pub fn requests(version: ProtocolVersion) -> Vec<ZooRequest> {
         definition,
         expected,
     };
-    let text = |text: &Value, is_error: bool| (is_error, text.clone());
+    let text = |value: &Value, is_error: bool| Content::Text { is_error, value: value.clone() };
     let mut all = vec![
-        request(&Method::TOOLS_LIST, json!({}), "ListToolsResult", None),
-        request(&Method::PROMPTS_LIST, json!({}), "ListPromptsResult", None),
-        request(&Method::RESOURCES_LIST, json!({}), "ListResourcesResult", None),
-        request(&Method::RESOURCES_TEMPLATES_LIST, json!({}), "ListResourceTemplatesResult", None),
+        request(&Method::TOOLS_LIST, json!({}), "ListToolsResult", Content::Unchecked),
+        request(&Method::PROMPTS_LIST, json!({}), "ListPromptsResult", Content::Unchecked),
+        request(&Method::RESOURCES_LIST, json!({}), "ListResourcesResult", Content::Unchecked),
+        request(&Method::RESOURCES_TEMPLATES_LIST, json!({}), "ListResourceTemplatesResult", Content::Unchecked),
     ];
     let samples = samples();
     for sample in samples["tools"].as_array().into_iter().flatten() {
         let params = json!({ "name": sample["name"], "arguments": sample["arguments"] });
-        let (is_error, value) = match sample.get("error") {
+        let expected = match sample.get("error") {
             Some(error) => text(error, true),
             None => text(&sample["result"], false),
         };
-        all.push(request(&Method::TOOLS_CALL, params, "CallToolResult", Some((is_error, value))));
+        all.push(request(&Method::TOOLS_CALL, params, "CallToolResult", expected));
     }
     for sample in samples["forms"].as_array().into_iter().flatten().filter(|_| version.rules().elicitation) {
         let has_lists = sample["name"] == "list_form";
@@ -292,19 +351,18 @@ pub fn requests(version: ProtocolVersion) -> Vec<ZooRequest> {
         } else {
             text(&sample["result"], false)
         };
-        all.push(request(&Method::TOOLS_CALL, json!({ "name": sample["name"] }), "CallToolResult", Some(value)));
+        all.push(request(&Method::TOOLS_CALL, json!({ "name": sample["name"] }), "CallToolResult", value));
     }
     let prompt = &samples["prompt"];
     let arguments = json!({ "code": prompt["values"][0], "approach": prompt["values"][1] });
     let params = json!({ "name": "review", "arguments": arguments });
-    all.push(request(&Method::PROMPTS_GET, params, "GetPromptResult", Some((false, prompt["text"].clone()))));
-    let params = json!({ "uri": samples["resource"]["uri"] });
-    all.push(request(
-        &Method::RESOURCES_READ,
-        params,
-        "ReadResourceResult",
-        Some((false, samples["resource"]["text"].clone())),
-    ));
+    all.push(request(&Method::PROMPTS_GET, params, "GetPromptResult", text(&prompt["text"], false)));
+    for read in [&samples["resource"], &samples["app"]] {
+        let params = json!({ "uri": read["uri"] });
+        all.push(request(&Method::RESOURCES_READ, params, "ReadResourceResult", text(&read["text"], false)));
+    }
+    let words = Content::Member { name: "words", value: samples["extension"]["result"]["words"].clone() };
+    all.push(request(&Method::from(EXTENSION_METHOD), samples["extension"]["params"].clone(), "Result", words));
     all
 }
 
@@ -316,7 +374,23 @@ pub struct ZooRequest {
     /// The parameters.
     pub params: Value,
     definition: &'static str,
-    expected: Option<(bool, Value)>,
+    expected: Content,
+}
+
+/// What is expected of a result.
+#[derive(Debug)]
+enum Content {
+    Unchecked,
+    /// The text of its first content, or JSON that is that text and the structured content; null for any text.
+    Text {
+        is_error: bool,
+        value: Value,
+    },
+    /// A member of the result.
+    Member {
+        name: &'static str,
+        value: Value,
+    },
 }
 
 impl ZooRequest {
@@ -329,7 +403,11 @@ impl ZooRequest {
         let result = read(&result.to_text());
         let what = format!("{version} {} {}", self.method, self.params);
         check_form(version, self.definition, &result, schemas);
-        let Some((is_error, expected)) = &self.expected else { return };
+        let (is_error, expected) = match &self.expected {
+            Content::Unchecked => return,
+            Content::Member { name, value } => return assert_eq!(&result[*name], value, "{what}"),
+            Content::Text { is_error, value } => (is_error, value),
+        };
         let text = ["/content/0/text", "/messages/0/content/text", "/contents/0/text"];
         let text = text.iter().find_map(|place| result.pointer(place)).and_then(Value::as_str).expect("a text");
         assert_eq!(result["isError"].as_bool().unwrap_or_default(), *is_error, "{what}: {text}");
@@ -359,15 +437,19 @@ pub fn check_form(version: ProtocolVersion, definition: &str, value: &Value, sch
     assert!(errors.is_empty(), "{version} {definition}: {errors:?} in {value}");
 }
 
-/// Checks the lists of tools and prompts for what clients refuse although it may be valid, and that their order is that of
-/// declaration.
+/// Checks the lists of tools and prompts for what clients refuse although it may be valid, that their order is that of
+/// declaration, and that a tool is linked to the page of its app.
 ///
 /// # Panics
 ///
 /// They have it, or another order.
 pub fn check_lists(tools: &Json, prompts: &Json) {
     let (tools, prompts) = (read(&tools.to_text()), read(&prompts.to_text()));
+    let mut pages = Vec::new();
     for tool in tools["tools"].as_array().expect("tools") {
+        if let Some(uri) = tool["_meta"]["ui"]["resourceUri"].as_str() {
+            pages.push((tool["name"].as_str(), uri));
+        }
         for name in ["inputSchema", "outputSchema"].into_iter().filter(|name| tool.get(name).is_some()) {
             let text = tool[name].to_string();
             assert!(!text.contains(r#""format":"#), "{text}");
@@ -379,6 +461,7 @@ pub fn check_lists(tools: &Json, prompts: &Json) {
             }
         }
     }
+    assert_eq!(pages, [(Some("clock"), APP_URI)]);
     let arguments = prompts["prompts"][0]["arguments"].as_array().expect("arguments");
     let names: Vec<_> = arguments.iter().map(|argument| argument["name"].as_str()).collect();
     assert_eq!(names, [Some("code"), Some("approach")]);

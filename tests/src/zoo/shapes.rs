@@ -228,6 +228,34 @@ pub struct Defaults {
     pub optional: Option<String>,
 }
 
+/// What only a schema states.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Limits {
+    #[schemars(range(min = 1, max = 9))]
+    pub level: u8,
+    #[schemars(length(min = 1), regex(pattern = r"^\S*$"))]
+    pub name: String,
+    #[schemars(length(max = 2))]
+    pub tags: Vec<String>,
+    #[schemars(length(min = 1))]
+    pub note: Option<String>,
+}
+
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Clock {
+    pub zone: String,
+}
+
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Text {
+    pub text: String,
+}
+
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Words {
+    pub words: usize,
+}
+
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Row {
     pub mean: f64,

@@ -1,6 +1,7 @@
 //! What the client does at the server with every shape (`tests/src/zoo.rs`).
 
 use rmcp::RoleClient;
+use rmcp::model::{ClientRequest, CustomRequest};
 use rmcp::service::RunningService;
 use serde_json::{Map, Value, json};
 
@@ -31,7 +32,7 @@ pub(crate) async fn visit(client: &RunningService<RoleClient, Editor>) -> Result
     let names: Vec<_> = client.list_all_tools().await?.into_iter().map(|tool| tool.name).collect();
     let prompts = serde_json::to_value(client.list_all_prompts().await?)?;
     let templates = client.list_all_resource_templates().await?.len();
-    let samples: Value = serde_json::from_str(&read(client, "zoo:///samples").await?)?;
+    let samples: Value = serde_json::from_str(text(&read(client, "zoo:///samples").await?)?)?;
     for sample in samples["tools"].as_array().into_iter().flatten() {
         let name = sample["name"].as_str().unwrap_or_default();
         same(&json!(names.iter().any(|listed| listed == name)), &json!(true), name)?;
@@ -61,14 +62,43 @@ pub(crate) async fn visit(client: &RunningService<RoleClient, Editor>) -> Result
     same(&found["messages"][0]["content"]["text"], &prompt["text"], "the prompt")?;
     same(&json!(templates), &json!(1), "templates")?;
     let uri = samples["resource"]["uri"].as_str().unwrap_or_default();
-    same(&json!(read(client, uri).await?), &samples["resource"]["text"], "the template")?;
+    same(&read(client, uri).await?["text"], &samples["resource"]["text"], "the template")?;
+    visit_app(client, &samples["app"]).await?;
+    visit_extension(client, &samples["extension"]).await?;
     Ok(json!({}))
 }
 
-async fn read(client: &RunningService<RoleClient, Editor>, uri: &str) -> Result<String, Failure> {
+async fn visit_app(client: &RunningService<RoleClient, Editor>, app: &Value) -> Result<(), Failure> {
+    let tools = serde_json::to_value(client.list_all_tools().await?)?;
+    let linked = tools.as_array().into_iter().flatten().find(|tool| tool["name"] == app["tool"]).ok_or("no tool")?;
+    same(&linked["_meta"]["ui"]["resourceUri"], &app["uri"], "the link to a page")?;
+    let page = read(client, app["uri"].as_str().unwrap_or_default()).await?;
+    same(&json!([page["mimeType"], page["text"]]), &json!([app["mimeType"], app["text"]]), "the page")
+}
+
+async fn visit_extension(client: &RunningService<RoleClient, Editor>, extension: &Value) -> Result<(), Failure> {
+    let server = serde_json::to_value(client.peer_info())?;
+    let id = extension["id"].as_str().unwrap_or_default();
+    let is_declared = std::env::var("ZOO_EXTENSION_IS_DECLARED").is_ok_and(|declared| declared == "yes");
+    let settings = if is_declared { &extension["settings"] } else { &Value::Null };
+    same(&server["capabilities"]["extensions"][id], settings, "the settings of the extension")?;
+    let method = extension["method"].as_str().unwrap_or_default();
+    let request = CustomRequest::new(method, Some(extension["params"].clone()));
+    let answered = serde_json::to_value(client.send_request(ClientRequest::CustomRequest(request)).await?)?;
+    for (name, value) in extension["result"].as_object().into_iter().flatten() {
+        same(&answered[name], value, "the method of the extension")?;
+    }
+    Ok(())
+}
+
+/// The contents of a resource.
+async fn read(client: &RunningService<RoleClient, Editor>, uri: &str) -> Result<Value, Failure> {
     let params = serde_json::from_value(json!({ "uri": uri }))?;
-    let found = serde_json::to_value(client.read_resource(params).await?)?;
-    Ok(found["contents"][0]["text"].as_str().ok_or("no text")?.to_owned())
+    Ok(serde_json::to_value(client.read_resource(params).await?)?["contents"][0].take())
+}
+
+fn text(contents: &Value) -> Result<&str, Failure> {
+    Ok(contents["text"].as_str().ok_or("no text")?)
 }
 
 fn same(found: &Value, expected: &Value, what: &str) -> Result<(), Failure> {

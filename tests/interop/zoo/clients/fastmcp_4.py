@@ -8,6 +8,8 @@ from typing import Any
 from fastmcp import Client
 from fastmcp.client.elicitation import ElicitResult
 from fastmcp.client.transports import StdioTransport
+from mcp import types
+from pydantic import TypeAdapter
 from visit import Json, answer, visit
 
 
@@ -22,8 +24,8 @@ async def main() -> None:
     transport = StdioTransport(command=command, args=arguments, env=dict(os.environ), keep_alive=False)
     async with Client(transport, elicitation_handler=elicit) as client:
 
-        async def text_of(uri: str) -> str:
-            return (await client.read_resource(uri))[0].text
+        async def read_first(uri: str) -> Any:
+            return (await client.read_resource(uri))[0]
 
         async def call(name: str, args: Json) -> tuple[bool, str, Any]:
             called = await client.call_tool(name, args, raise_on_error=False)
@@ -32,10 +34,14 @@ async def main() -> None:
         async def prompt(name: str, args: dict[str, str]) -> str:
             return (await client.get_prompt(name, args)).messages[0].content.text
 
+        async def ask(method: str, params: Json) -> Json:
+            request = types.Request[Json, str](method=method, params=params)
+            return await client.session.send_request(request, TypeAdapter(Json))
+
         tools = await client.list_tools()
         prompts = await client.list_prompts()
         templates = await client.list_resource_templates()
-        await visit(tools, prompts, templates, text_of, call, prompt)
+        await visit(tools, prompts, templates, client.server_capabilities, read_first, call, prompt, ask)
 
 
 asyncio.run(main())

@@ -1,4 +1,5 @@
-"""MCP Inspector's command line: inspector.py FOLDER COMMAND…, where it is installed in FOLDER. It answers no forms."""
+"""MCP Inspector's command line: inspector.py FOLDER COMMAND…, where it is installed in FOLDER. It answers no forms, and sends no
+request of an extension."""
 
 import json
 import pathlib
@@ -38,3 +39,8 @@ arguments = [f"{name}={value}" for name, value in zip(prompt["arguments"], promp
 found = ask("--method", "prompts/get", "--prompt-name", prompt["name"], "--prompt-args", *arguments)
 assert found["messages"][0]["content"]["text"] == prompt["text"], found
 assert ask("--method", "resources/read", "--uri", samples["resource"]["uri"])["contents"][0]["text"] == samples["resource"]["text"]
+app = samples["app"]
+linked = next(tool for tool in ask("--method", "tools/list")["tools"] if tool["name"] == app["tool"])
+assert linked["_meta"]["ui"]["resourceUri"] == app["uri"], linked
+page = ask("--method", "resources/read", "--uri", app["uri"])["contents"][0]
+assert (page["mimeType"], page["text"]) == (app["mimeType"], app["text"]), page

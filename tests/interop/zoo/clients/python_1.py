@@ -22,10 +22,10 @@ async def main() -> None:
         stdio_client(parameters) as (read, write),
         ClientSession(read, write, elicitation_callback=elicit) as session,
     ):
-        await session.initialize()
+        capabilities = (await session.initialize()).capabilities
 
-        async def text_of(uri: str) -> str:
-            return (await session.read_resource(AnyUrl(uri))).contents[0].text
+        async def read_first(uri: str) -> Any:
+            return (await session.read_resource(AnyUrl(uri))).contents[0]
 
         async def call(name: str, args: Json) -> tuple[bool, str, Any]:
             called = await session.call_tool(name, args)
@@ -34,10 +34,14 @@ async def main() -> None:
         async def prompt(name: str, args: dict[str, str]) -> str:
             return (await session.get_prompt(name, args)).messages[0].content.text
 
+        async def ask(method: str, params: Json) -> Json:
+            request = types.Request[Json, str](method=method, params=params)
+            return (await session.send_request(request, types.Result)).model_dump(by_alias=True, mode="json")
+
         tools = (await session.list_tools()).tools
         prompts = (await session.list_prompts()).prompts
         templates = (await session.list_resource_templates()).resourceTemplates
-        await visit(tools, prompts, templates, text_of, call, prompt)
+        await visit(tools, prompts, templates, capabilities, read_first, call, prompt, ask)
 
 
 asyncio.run(main())

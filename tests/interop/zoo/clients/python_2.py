@@ -8,6 +8,7 @@ from typing import Any
 from mcp import types
 from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters
+from pydantic import TypeAdapter
 from visit import Json, answer, visit
 
 
@@ -22,8 +23,8 @@ async def main() -> None:
     parameters = StdioServerParameters(command=command, args=arguments, env=dict(os.environ))
     async with Client(parameters, mode=mode, elicitation_callback=elicit) as client:
 
-        async def text_of(uri: str) -> str:
-            return (await client.read_resource(uri)).contents[0].text
+        async def read_first(uri: str) -> Any:
+            return (await client.read_resource(uri)).contents[0]
 
         async def call(name: str, args: Json) -> tuple[bool, str, Any]:
             called = await client.call_tool(name, args)
@@ -32,10 +33,14 @@ async def main() -> None:
         async def prompt(name: str, args: dict[str, str]) -> str:
             return (await client.get_prompt(name, args)).messages[0].content.text
 
+        async def ask(method: str, params: Json) -> Json:
+            request = types.Request[Json, str](method=method, params=params)
+            return await client.session.send_request(request, TypeAdapter(Json))
+
         tools = (await client.list_tools()).tools
         prompts = (await client.list_prompts()).prompts
         templates = (await client.list_resource_templates()).resource_templates
-        await visit(tools, prompts, templates, text_of, call, prompt)
+        await visit(tools, prompts, templates, client.server_capabilities, read_first, call, prompt, ask)
 
 
 asyncio.run(main())

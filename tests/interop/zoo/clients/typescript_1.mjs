@@ -7,9 +7,9 @@ const [folder, command, ...args] = process.argv.slice(2);
 const load = (path) => createRequire(`${folder}/any.js`)(`@modelcontextprotocol/sdk/${path}`);
 const { Client } = load('client/index.js');
 const { StdioClientTransport } = load('client/stdio.js');
-const { ElicitRequestSchema } = load('types.js');
+const { ElicitRequestSchema, ResultSchema } = load('types.js');
 
 const client = new Client({ name: 'typescript-1', version: '1.0.0' }, { capabilities: { elicitation: {} } });
 client.setRequestHandler(ElicitRequestSchema, ({ params }) => answer(params));
 await client.connect(new StdioClientTransport({ command, args, stderr: 'inherit', env: process.env }));
-await visit(client);
+await visit(client, (request) => client.request(request, ResultSchema));

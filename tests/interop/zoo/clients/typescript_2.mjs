@@ -15,4 +15,6 @@ const client = new Client(
 );
 client.setRequestHandler('elicitation/create', ({ params }) => answer(params));
 await client.connect(new StdioClientTransport({ command, args, stderr: 'inherit', env: process.env }));
-await visit(client);
+// The result as it is: a Standard Schema that accepts all.
+const anything = { '~standard': { version: 1, vendor: 'zoo', validate: (value) => ({ value }) } };
+await visit(client, (request) => client.request(request, anything));

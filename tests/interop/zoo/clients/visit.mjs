@@ -17,7 +17,8 @@ export function answer({ requestedSchema }) {
 
 const textOf = (result) => result.content.map((part) => part.text ?? '').join('');
 
-export async function visit(client) {
+// `ask` sends a request of any method, and returns its result.
+export async function visit(client, ask) {
   const { tools } = await client.listTools();
   const { prompts } = await client.listPrompts();
   const { resourceTemplates } = await client.listResourceTemplates();
@@ -33,13 +34,21 @@ export async function visit(client) {
   for (const { name, result } of samples.forms) {
     assert.deepEqual(JSON.parse(textOf(await client.callTool({ name, arguments: {} }))), result);
   }
-  const { prompt, resource } = samples;
+  const { prompt, resource, app, extension } = samples;
   assert.deepEqual(prompts[0].arguments.map((argument) => argument.name), prompt.arguments);
   const args = Object.fromEntries(prompt.arguments.map((name, at) => [name, prompt.values[at]]));
   const { messages } = await client.getPrompt({ name: prompt.name, arguments: args });
   assert.equal(messages[0].content.text, prompt.text);
   assert.equal(resourceTemplates.length, 1);
   assert.equal(await read(resource.uri), resource.text);
+  assert.equal(tools.find(({ name }) => name === app.tool)._meta.ui.resourceUri, app.uri);
+  const [page] = (await client.readResource({ uri: app.uri })).contents;
+  assert.deepEqual([page.mimeType, page.text], [app.mimeType, app.text]);
+  const isDeclared = process.env.ZOO_EXTENSION_IS_DECLARED === 'yes';
+  const declared = client.getServerCapabilities().extensions?.[extension.id];
+  assert.deepEqual(declared, isDeclared ? extension.settings : undefined);
+  const answered = await ask({ method: extension.method, params: extension.params });
+  for (const [name, value] of Object.entries(extension.result)) assert.deepEqual(answered[name], value);
   await client.close();
   process.exit(0);
 }

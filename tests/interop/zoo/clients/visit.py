@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -36,12 +37,20 @@ async def visit(
     tools: list[Any],
     prompts: list[Any],
     templates: list[Any],
-    read: Callable[[str], Awaitable[str]],
+    capabilities: Any,
+    read: Callable[[str], Awaitable[Any]],
     call: Callable[[str, Json], Awaitable[tuple[bool, str, Any]]],
     prompt: Callable[[str, dict[str, str]], Awaitable[str]],
+    ask: Callable[[str, Json], Awaitable[Json]],
 ) -> None:
-    """`call` returns whether it is an error, the text, and the structured content."""
-    samples = json.loads(await read("zoo:///samples"))
+    """`call` returns whether it is an error, the text, and the structured content; `ask`, the result of a request of any
+    method."""
+
+    async def page(uri: str) -> Json:
+        contents: Json = (await read(uri)).model_dump(by_alias=True, mode="json")
+        return contents
+
+    samples = json.loads((await page("zoo:///samples"))["text"])
     names = [tool.name for tool in tools]
     for sample in samples["tools"]:
         assert sample["name"] in names, sample
@@ -57,4 +66,16 @@ async def visit(
     arguments = dict(zip(expected["arguments"], expected["values"], strict=True))
     same(await prompt(expected["name"], arguments), expected["text"], "the prompt")
     same(len(templates), 1, "templates")
-    same(await read(samples["resource"]["uri"]), samples["resource"]["text"], "the template")
+    same((await page(samples["resource"]["uri"]))["text"], samples["resource"]["text"], "the template")
+    app = samples["app"]
+    linked = next(tool for tool in tools if tool.name == app["tool"]).model_dump(by_alias=True, mode="json")
+    same(linked["_meta"]["ui"]["resourceUri"], app["uri"], "the link to a page")
+    found = await page(app["uri"])
+    same((found["mimeType"], found["text"]), (app["mimeType"], app["text"]), "the page")
+    extension = samples["extension"]
+    declared = capabilities.model_dump(by_alias=True, mode="json").get("extensions") or {}
+    is_declared = os.environ["ZOO_EXTENSION_IS_DECLARED"] == "yes"
+    expected = extension["settings"] if is_declared else None
+    same(declared.get(extension["id"]), expected, "the settings of the extension")
+    answered = await ask(extension["method"], extension["params"])
+    same({name: answered[name] for name in extension["result"]}, extension["result"], "the method of the extension")

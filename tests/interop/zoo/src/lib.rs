@@ -3,10 +3,10 @@
 use mcp_application::IncomingRequest;
 use mcp_application::router::{HandlerError, NoArguments, Structured};
 use mcp_blocking::Router as BlockingRouter;
-use mcp_model::{Resource, ResourceTemplate};
+use mcp_model::{AppUi, Resource, ResourceTemplate, ToolUi};
 use mcp_proto::server::Config;
 use mcp_tokio::{Incoming, Router as TokioRouter};
-use tests::zoo::{self, Functions, Shape};
+use tests::zoo::{self, EXTENSION, EXTENSION_SETTING, Functions, Shape};
 
 /// The server on `mcp-blocking`.
 #[must_use]
@@ -50,6 +50,21 @@ impl Functions for Blocking {
     fn resource(self, resource: &Resource, function: fn() -> Result<String, HandlerError>) -> Self {
         Self(self.0.resource(resource, move |_| function()))
     }
+
+    fn app<T: Shape>(self, resource: &Resource, page: (&str, &AppUi), tool: (&'static str, &ToolUi)) -> Self {
+        let router = self.0.app(resource, page.0, page.1);
+        Self(router.tool_with(tool.0, |linked| linked.ui(tool.1), |value: T, _| Ok(Structured(value))))
+    }
+
+    fn extension<P: Shape, O: Shape>(self, method: &'static str, function: fn(P) -> Result<O, HandlerError>) -> Self {
+        let (name, value) = EXTENSION_SETTING;
+        let extension = mcp_blocking::Extension::new(EXTENSION).setting(name, value);
+        Self(self.0.extension(extension.method(method, move |params: P, _| function(params))))
+    }
+
+    fn validate(self) -> Self {
+        Self(self.0.validate())
+    }
 }
 
 struct Tokio(TokioRouter);
@@ -78,5 +93,20 @@ impl Functions for Tokio {
 
     fn resource(self, resource: &Resource, function: fn() -> Result<String, HandlerError>) -> Self {
         Self(self.0.resource(resource, move |_| async move { function() }))
+    }
+
+    fn app<T: Shape>(self, resource: &Resource, page: (&str, &AppUi), tool: (&'static str, &ToolUi)) -> Self {
+        let router = self.0.app(resource, page.0, page.1);
+        Self(router.tool_with(tool.0, |linked| linked.ui(tool.1), |value: T, _| async move { Ok(Structured(value)) }))
+    }
+
+    fn extension<P: Shape, O: Shape>(self, method: &'static str, function: fn(P) -> Result<O, HandlerError>) -> Self {
+        let (name, value) = EXTENSION_SETTING;
+        let extension = mcp_tokio::Extension::new(EXTENSION).setting(name, value);
+        Self(self.0.extension(extension.method(method, move |params: P, _| async move { function(params) })))
+    }
+
+    fn validate(self) -> Self {
+        Self(self.0.validate())
     }
 }

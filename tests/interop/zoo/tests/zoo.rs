@@ -4,13 +4,14 @@
 #![expect(clippy::panic, clippy::unwrap_used, reason = "a panic fails the test")]
 
 use mcp_intermediary::relay::Config as RelayConfig;
+use mcp_model::JsonObject;
 use mcp_proto::client::HttpConfig as ClientHttpConfig;
 use mcp_proto::server::HttpConfig;
 use mcp_proto::{ErrorObject, Json, Method, ProtocolVersion};
 use mcp_tokio::{HttpOptions, Proxy};
 use serde_json::Value;
 use tests::schema::Schema;
-use tests::zoo::{ZooRequest, answer, check_form, check_lists, requests};
+use tests::zoo::{EXTENSION, EXTENSION_SETTING, ZooRequest, answer, check_form, check_lists, requests};
 use tokio::net::TcpListener;
 
 /// The user of a client: checks and fills in each form.
@@ -58,6 +59,13 @@ fn check(version: ProtocolVersion, mut request: impl FnMut(&ZooRequest) -> Resul
     check_lists(&lists[0], &lists[1]);
 }
 
+/// What a client has found of the extension: its settings, unless a bridge declares none to it.
+fn check_extension(settings: Option<&JsonObject>, is_declared: bool) {
+    let (name, value) = EXTENSION_SETTING;
+    let expected = JsonObject::new().with(name, value).to_string();
+    assert_eq!(settings.map(JsonObject::to_string), is_declared.then_some(expected));
+}
+
 fn params(asked: &ZooRequest) -> Json {
     Json::from(asked.params.clone())
 }
@@ -70,6 +78,7 @@ fn clients_of_mcp_blocking_read_every_shape_in_every_revision() {
         let server = interop_zoo::blocking();
         let builder = mcp_blocking::Client::builder().versions([version]).capabilities(capabilities());
         let client = builder.handler(User(version)).in_memory(&server).connect().unwrap();
+        check_extension(client.server_extension(EXTENSION).as_ref(), true);
         check(version, |asked| {
             client.request(asked.method.clone(), Some(params(asked))).map_err(|error| error.to_string())
         });
@@ -78,7 +87,8 @@ fn clients_of_mcp_blocking_read_every_shape_in_every_revision() {
     }
 }
 
-async fn asks(client: &mcp_tokio::Client, version: ProtocolVersion) {
+async fn asks(client: &mcp_tokio::Client, version: ProtocolVersion, is_declared: bool) {
+    check_extension(client.server_extension(EXTENSION).as_ref(), is_declared);
     let mut results = Vec::new();
     for asked in requests(version) {
         let result = client.request(asked.method.clone(), Some(params(&asked))).await;
@@ -96,7 +106,7 @@ async fn clients_of_mcp_tokio_read_every_shape_in_every_revision() {
         let server = interop_zoo::tokio();
         let builder = mcp_tokio::Client::builder().versions([version]).capabilities(capabilities());
         let client = builder.handler(User(version)).in_memory(&server).connect().await.unwrap();
-        asks(&client, version).await;
+        asks(&client, version, true).await;
         client.close().await;
     }
 }
@@ -119,7 +129,8 @@ async fn every_shape_passes_a_proxy_between_any_two_eras() {
             let (read, write) = tokio::io::split(ours);
             let builder = mcp_tokio::Client::builder().versions([version]).capabilities(capabilities());
             let client = builder.handler(User(version)).stream(read, write).connect().await.unwrap();
-            asks(&client, version).await;
+            // A client of a handshake cannot use what an extension of 2026-07-28 demands of it. Rules: BR-L-01.
+            asks(&client, version, version.is_stateless() || !upstream.is_stateless()).await;
             client.close().await;
             running.await.unwrap().unwrap();
         }
