@@ -6,7 +6,7 @@
 //!
 //! | where | contents |
 //! |---|---|
-//! | `src/targets` | the bodies: `codecs`, machines over `http` and on byte streams (`stdio`), header parameters, era detection, what a sign-in receives (`authorization`, `redirect`), skills (`frontmatter`), filters (`rules`), templates of URIs (`uri_template`), any calls (`api`), gateways and aggregates (`gateway`, `aggregate`), servers that share a store (`instances`), also one whose contents are damaged (`stored`) |
+//! | `src/targets` | the bodies: `codecs`, machines over `http` and on byte streams (`stdio`), header parameters, era detection, what a sign-in receives (`authorization`, `redirect`), skills (`frontmatter`), filters (`rules`), templates of URIs (`uri_template`), extensions of a router (`extensions`), JSON Schemas (`schema`), any calls (`api`), gateways and aggregates (`gateway`, `aggregate`), servers that share a store (`instances`), also one whose contents are damaged (`stored`) |
 //! | `src/script.rs` | a fuzz input as a source of decisions |
 //! | `src/inputs.rs` | the inputs of the corpora, and scripts that are generated from seeds |
 //! | `fuzz_targets`, `dictionaries` | for libFuzzer: an entry point and a dictionary for each target |
@@ -22,21 +22,23 @@ mod script;
 mod targets;
 
 pub use targets::{
-    aggregate, api, challenge, client, client_stdio, era, frontmatter, gateway, instances, line, message, metadata,
-    param_headers, redirect, relay, rules, server, server_stdio, splice, sse, stored, token_response, uri_template,
+    aggregate, api, challenge, client, client_stdio, era, extensions, frontmatter, gateway, instances, line, message,
+    metadata, param_headers, redirect, relay, rules, schema, server, server_stdio, splice, sse, stored, token_response,
+    uri_template,
 };
 
 /// A target: its name and function.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 23] = [
+pub const TARGETS: [Target; 25] = [
     ("aggregate", aggregate),
     ("api", api),
     ("challenge", challenge),
     ("client", client),
     ("client_stdio", client_stdio),
     ("era", era),
+    ("extensions", extensions),
     ("frontmatter", frontmatter),
     ("gateway", gateway),
     ("instances", instances),
@@ -47,6 +49,7 @@ pub const TARGETS: [Target; 23] = [
     ("redirect", redirect),
     ("relay", relay),
     ("rules", rules),
+    ("schema", schema),
     ("server", server),
     ("server_stdio", server_stdio),
     ("splice", splice),

@@ -39,7 +39,7 @@ macro_rules! replayed {
     };
 }
 
-replayed!(aggregate api challenge client client_stdio era frontmatter gateway instances line message metadata param_headers redirect relay rules server server_stdio splice sse stored token_response uri_template);
+replayed!(aggregate api challenge client client_stdio era extensions frontmatter gateway instances line message metadata param_headers redirect relay rules schema server server_stdio splice sse stored token_response uri_template);
 
 #[test]
 fn every_target_has_one_file_of_inputs_that_is_replayed_and_a_dictionary() {

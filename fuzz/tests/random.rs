@@ -61,6 +61,16 @@ fn no_mixture_of_frontmatters_gives_what_is_not_json_or_changes_when_it_is_read_
 }
 
 #[test]
+fn requests_reach_the_extension_that_has_their_method() {
+    run_mixed("extensions", fuzz::extensions);
+}
+
+#[test]
+fn no_mixture_of_schemas_and_values_is_validated_in_two_ways_or_shown() {
+    run_mixed("schema", fuzz::schema);
+}
+
+#[test]
 fn values_are_found_again_in_the_uris_that_templates_make_of_them() {
     run_mixed("uri_template", fuzz::uri_template);
 }
