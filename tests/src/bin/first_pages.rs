@@ -122,7 +122,7 @@ impl Projects<'_> {
                     })
                 }
                 Part::Client if server.is_none() => Err("its server does not run".to_owned()),
-                Part::Client | Part::Alone => run(&self.program(&name), program.prints.as_deref()),
+                Part::Client | Part::Alone => self.run(&name, program.prints.as_deref()),
                 Part::Compiled => Ok("compiles"),
             };
             match outcome {
@@ -169,19 +169,20 @@ impl Projects<'_> {
     fn target(&self) -> PathBuf {
         std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| self.folder.join("target"), PathBuf::from)
     }
-}
 
-/// Runs a program to its end.
-fn run(program: &Path, prints: Option<&str>) -> Result<&'static str, String> {
-    let output = output_of(Command::new(program).stdin(Stdio::null()));
-    let printed = String::from_utf8_lossy(&output.stdout);
-    if !output.status.success() {
-        return Err(format!("{}: {}", output.status, String::from_utf8_lossy(&output.stderr)));
-    }
-    match prints {
-        Some(stated) if stated != printed => Err(format!("it prints:\n{printed}")),
-        Some(_) => Ok("prints what the page states"),
-        None => Ok("runs"),
+    /// Runs a program to its end.
+    fn run(&self, name: &str, prints: Option<&str>) -> Result<&'static str, String> {
+        let output = output_of(Command::new(self.program(name)).stdin(Stdio::null()));
+        // As the page has it.
+        let printed = String::from_utf8_lossy(&output.stdout).replace(&self.address, ADDRESS);
+        if !output.status.success() {
+            return Err(format!("{}: {}", output.status, String::from_utf8_lossy(&output.stderr)));
+        }
+        match prints {
+            Some(stated) if stated != printed => Err(format!("it prints:\n{printed}")),
+            Some(_) => Ok("prints what the page states"),
+            None => Ok("runs"),
+        }
     }
 }
 
