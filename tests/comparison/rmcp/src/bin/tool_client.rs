@@ -24,7 +24,8 @@ struct MyApp {
 
 impl ClientHandler for MyApp {
     fn get_info(&self) -> ClientConfig {
-        let capabilities = ClientCapabilities::builder().enable_elicitation().build();
+        let mut capabilities = ClientCapabilities::default();
+        capabilities.elicitation = Some(ElicitationCapability::default());
         ClientConfig::new(capabilities, Implementation::new("my-app", "1.0.0"))
     }
 
