@@ -8,7 +8,8 @@ use mcp_proto::Json;
 use serde_json::Value;
 
 use super::deviations::{Deviations, stated};
-use super::{nulls, references};
+use super::nulls;
+use super::references::References;
 
 /// A JSON Schema against which values are validated. Clones share it.
 ///
@@ -29,8 +30,8 @@ use super::{nulls, references};
 pub struct CompiledSchema(Arc<Compiled>);
 
 struct Compiled {
-    /// Only its verdict is asked for, which it remembers for each part of the value: the work is in proportion to the value. Its
-    /// lists of deviations are not.
+    /// Only its verdict is asked for. It remembers that of a schema that leads to itself for each part of the value: the work is in
+    /// proportion to the value. That for its lists of deviations is not.
     validator: Validator,
     deviations: Deviations,
 }
@@ -76,9 +77,8 @@ impl CompiledSchema {
 
     fn compile(schema: &Json, asserts_formats: bool) -> Result<Self, InvalidSchema> {
         let schema: Value = read(schema).map_err(|mismatch| InvalidSchema(mismatch.0))?;
-        if !references::are_shallow(&schema) {
-            return Err(InvalidSchema("it has too many references, or a chain of them that is too long".into()));
-        }
+        let references = References::of(&schema)
+            .ok_or_else(|| InvalidSchema("it has too many references, or a chain of them that is too long".into()))?;
         let build = |schema: &Value| {
             // Offline whatever features of `jsonschema` other crates have enabled.
             let mut options = jsonschema::options().offline().with_pattern_options(PatternOptions::regex());
@@ -88,7 +88,7 @@ impl CompiledSchema {
             options.build(schema)
         };
         let validator = build(&schema).map_err(|error| InvalidSchema(stated(&error).into()))?;
-        let deviations = Deviations::new(&schema, build);
+        let deviations = Deviations::new(&schema, references.are_recursive(), build);
         Ok(Self(Arc::new(Compiled { validator, deviations })))
     }
 
@@ -384,6 +384,63 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_schema_that_leads_to_itself_in_two_ways_is_applied_in_time() {
+        let node = |n: &str| format!(r#""type":["object","integer","null"],"properties":{{"child":{n}}}"#);
+        for (way, expected) in [
+            (r#""allOf":[{NODE},{NODE}]"#, None),
+            (r##""allOf":[{"$ref":"#/$defs/b"},{NODE}]"##, None),
+            (r##""$ref":"#/$defs/b",NODE"##, None),
+            (r#"NODE,"patternProperties":{"^c":N}"#, None),
+            (r#""type":["object","integer","null"],"patternProperties":{"^c":N,"d$":N}"#, None),
+            (r#"NODE,"if":{},"then":{NODE}"#, None),
+            (r#"NODE,"if":false,"else":{NODE}"#, None),
+            (r#"NODE,"dependentSchemas":{"child":{NODE}}"#, None),
+            (r#"NODE,"dependencies":{"child":{NODE}}"#, None),
+            // In one way, the deviation is found where it is.
+            ("NODE", Some(r#"'tree.child.child.child': value is not of types "null", "integer", "object""#)),
+        ] {
+            let n = r##"{"$ref":"#/$defs/n"}"##;
+            let way = way.replace("NODE", &node(n)).replace(":N", &format!(":{n}"));
+            let schema = format!(
+                r##"{{"properties":{{"tree":{n},"z":{{"type":"integer"}}}},"$defs":{{"b":{{{}}},"n":{{{way}}}}}}}"##,
+                node(n)
+            );
+            let schema = compiled(&schema).unwrap();
+            let value = |depth: usize, leaf: &str, z: &str| {
+                let tree = (0..depth).fold(leaf.to_owned(), |inner, _| format!(r#"{{"child":{inner}}}"#));
+                Json::parse(format!(r#"{{"tree":{tree},"z":{z}}}"#)).unwrap()
+            };
+            assert!(schema.validate(&value(60, "1", "1")).is_ok(), "{way}");
+            for z in [r#""x""#, "null"] {
+                let value = value(60, "1", z);
+                let text = schema.validate(&value).unwrap_err().to_string();
+                assert_eq!(text, r#"'z': value is not of type "integer""#, "{way}");
+                assert_eq!(schema.accept(&value).is_ok(), z == "null", "{way}");
+            }
+            let wrong = value(3, r#""x""#, "1");
+            let text = schema.validate(&wrong).unwrap_err().to_string();
+            assert!(text.starts_with("'tree"), "{way} {text}");
+            assert_eq!(schema.accept(&wrong).unwrap_err().to_string(), text, "{way}");
+            if let Some(expected) = expected {
+                assert_eq!(text, expected);
+            }
+            assert!(schema.accept(&value(60, "null", "1")).is_ok(), "{way}");
+        }
+    }
+
+    #[test]
+    fn members_that_are_null_are_left_out_of_what_leads_to_itself_in_two_ways() {
+        let n = r##"{"$ref":"#/$defs/n"}"##;
+        let schema = format!(
+            r##"{{"properties":{{"tree":{n}}},"$defs":{{"b":{{"properties":{{"child":{n}}}}},
+                "n":{{"allOf":[{{"$ref":"#/$defs/b"}},{{"type":"object","properties":{{"child":{n},"a":{{"type":"integer"}}}}}}]}}}}}}"##
+        );
+        let accepted = compiled(&schema).unwrap();
+        let accepted = accepted.accept(&Json::parse(r#"{"tree":{"child":{"a":null,"b":null},"a":null}}"#).unwrap());
+        assert_eq!(accepted.unwrap().to_string(), r#"{"tree":{"child":{"b":null}}}"#);
+    }
+
     /// On the stack of a thread of the tests, which is that of threads of the standard library.
     #[test]
     fn the_deepest_value_with_the_longest_chain_of_references_fits_on_a_stack() {
@@ -410,6 +467,17 @@ mod tests {
                 assert_eq!(schema.validate(&value).is_ok(), leaf == "null", "{length}");
                 assert_eq!(schema.accept(&value).is_ok(), leaf == "null", "{length}");
             }
+        }
+    }
+
+    #[test]
+    fn one_deviation_is_stated_if_there_can_be_many() {
+        let names: Vec<_> = (0..100).map(|number| format!(r#""n{number}""#)).collect();
+        let schema = compiled(&format!(r#"{{"items":{{"allOf":[{{"required":[{}]}}]}}}}"#, names.join(","))).unwrap();
+        for (rows, stated) in [(1, 3), (1000, 1)] {
+            let value = format!("[{}]", vec!["{}"; rows].join(","));
+            let text = schema.validate(&Json::parse(value).unwrap()).unwrap_err().to_string();
+            assert_eq!(text.matches("is a required property").count(), stated, "{text}");
         }
     }
 

@@ -14,8 +14,8 @@ const STATED: usize = 3;
 /// The largest number of characters of what is stated about each.
 const LONGEST: usize = 200;
 
-/// The longest value, in bytes, of which several deviations are stated.
-const SHORT: usize = 8192;
+/// Several deviations are stated if the bytes of the value times the keywords for one part of it are at most so many.
+const MOST_WORK: usize = 32_768;
 
 /// What is stated if no deviation is found.
 const SOMEWHERE: &str = "value does not conform to the schema";
@@ -23,22 +23,25 @@ const SOMEWHERE: &str = "value does not conform to the schema";
 /// Finds the deviations of values that do not conform to a schema.
 ///
 /// The library collects the deviations of all alternatives of a choice (`anyOf`, `oneOf`), and of their choices, before the first
-/// one is taken: a few hundred bytes can cost gigabytes. Here, a choice is the double negation of itself, of which the library
-/// only finds out whether it holds.
+/// one is taken: a few hundred bytes can cost gigabytes. It also applies a schema that leads to itself in two ways as often as
+/// there are ways to each part of the value. Here, a choice is the double negation of itself, as is a reference by which this may
+/// happen: of these, the library only finds out whether they hold.
 pub(super) struct Deviations {
     /// `None` if the schema refers to what is inside of a choice.
     validator: Option<Validator>,
-    /// The work to collect all deviations is in proportion to the value.
-    are_collected: bool,
+    /// The longest value, in bytes, of which all deviations are collected.
+    longest_collected: usize,
     /// Members of one name are validated in the same way in all elements of a list.
     pub(super) is_uniform: bool,
 }
 
 impl Deviations {
-    pub(super) fn new<E>(schema: &Value, build: impl Fn(&Value) -> Result<Validator, E>) -> Self {
-        let mut outline = Outline::default();
+    /// `is_recursive` states whether the schema may lead to itself.
+    pub(super) fn new<E>(schema: &Value, is_recursive: bool, build: impl Fn(&Value) -> Result<Validator, E>) -> Self {
+        let mut outline = Outline { negates_references: is_recursive && may_repeat(schema), ..Outline::default() };
         let schema = outline.of(schema);
-        Self { validator: build(&schema).ok(), are_collected: !outline.has_references, is_uniform: !outline.is_mixed }
+        let longest_collected = if outline.has_references { 0 } else { MOST_WORK / most_keywords(&schema) };
+        Self { validator: build(&schema).ok(), longest_collected, is_uniform: !outline.is_mixed }
     }
 
     /// The first deviation.
@@ -58,7 +61,7 @@ impl Deviations {
 
     fn stated(&self, value: &Value, length: usize, is_preferred: impl Fn(&ValidationError<'_>) -> bool) -> String {
         let errors: Vec<_> = match &self.validator {
-            Some(validator) if self.are_collected && length <= SHORT => validator.iter_errors(value).collect(),
+            Some(validator) if length <= self.longest_collected => validator.iter_errors(value).collect(),
             Some(_) => self.first(value).into_iter().collect(),
             None => Vec::new(),
         };
@@ -69,15 +72,16 @@ impl Deviations {
     }
 }
 
-/// Whether an error is that a value conforms to no alternative of a choice.
-pub(super) fn is_choice(error: &ValidationError<'_>) -> bool {
-    choice(error).is_some()
+/// Whether an error is that a value does not conform to what is negated twice.
+pub(super) fn is_negated_twice(error: &ValidationError<'_>) -> bool {
+    negated(error).is_some()
 }
 
-/// The keyword of the choice.
-fn choice(error: &ValidationError<'_>) -> Option<&'static str> {
+/// The keyword that is negated twice.
+fn negated(error: &ValidationError<'_>) -> Option<&'static str> {
     let ValidationErrorKind::Not { schema } = error.kind() else { return None };
-    CHOICES.into_iter().find(|keyword| schema.get("not").is_some_and(|negated| negated.get(keyword).is_some()))
+    let is_negated = |keyword: &str| schema.get("not").is_some_and(|negated| negated.get(keyword).is_some());
+    CHOICES.into_iter().chain(references::KEYWORDS).find(|keyword| is_negated(keyword))
 }
 
 const CHOICES: [&str; 2] = ["anyOf", "oneOf"];
@@ -85,9 +89,70 @@ const CHOICES: [&str; 2] = ["anyOf", "oneOf"];
 /// Keywords by which the elements of a list, or objects with other members, are validated in different ways.
 const MIXED: [&str; 5] = ["prefixItems", "then", "else", "dependentSchemas", "dependencies"];
 
-/// A schema with its choices negated twice.
+/// Keywords whose schemas apply to a part of a value to which others beside them may apply, too. That of a negation or of a
+/// condition is only asked whether it holds.
+const REPEATED: [&str; 6] = ["allOf", "then", "else", "dependentSchemas", "dependencies", "patternProperties"];
+
+/// Keywords that state something else about the whole value, or nothing, so that what is beside them does not apply to its parts.
+const WITHOUT_PARTS: [&str; 13] = [
+    "$anchor",
+    "$comment",
+    "$defs",
+    "$dynamicAnchor",
+    "$id",
+    "$schema",
+    "default",
+    "definitions",
+    "deprecated",
+    "description",
+    "examples",
+    "title",
+    "type",
+];
+
+/// Whether a schema may apply another one twice to the same part of a value.
+fn may_repeat(value: &Value) -> bool {
+    match value {
+        Value::Object(keywords) => {
+            let is_keyword = |keyword: &&str| keywords.get(*keyword).is_some_and(|value| !value.is_string());
+            let references = keywords.keys().filter(|keyword| references::KEYWORDS.contains(&keyword.as_str())).count();
+            let others = keywords.keys().filter(|keyword| !WITHOUT_PARTS.contains(&keyword.as_str())).count();
+            REPEATED.iter().any(|keyword| is_keyword(&keyword))
+                || (references > 0 && others > 1)
+                || keywords.values().any(may_repeat)
+        }
+        Value::Array(schemas) => schemas.iter().any(may_repeat),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
+}
+
+/// The largest number of keywords, and of names in their lists, that apply to one part of a value; at least one.
+fn most_keywords(schema: &Value) -> usize {
+    let below = match schema {
+        Value::Object(keywords) => keywords.values().map(most_keywords).max(),
+        Value::Array(schemas) => schemas.iter().map(most_keywords).max(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
+    };
+    keywords(schema).max(below.unwrap_or_default()).max(1)
+}
+
+/// The number of keywords of a schema, and of those that apply to the same part of a value.
+fn keywords(schema: &Value) -> usize {
+    let of = |(keyword, value): (&String, &Value)| match value {
+        Value::Array(schemas) if keyword == "allOf" => schemas.iter().map(keywords).sum(),
+        Value::Array(names) => names.len(),
+        Value::Object(schemas) if REPEATED.contains(&keyword.as_str()) => {
+            keywords(value) + schemas.values().map(keywords).sum::<usize>()
+        }
+        _ => 0,
+    };
+    schema.as_object().map_or(0, |keywords| keywords.iter().map(|keyword| 1 + of(keyword)).sum())
+}
+
+/// A schema with its choices negated twice, and its references if they are to be.
 #[derive(Default)]
 struct Outline {
+    negates_references: bool,
     has_references: bool,
     is_mixed: bool,
 }
@@ -104,15 +169,17 @@ impl Outline {
 
     fn of_keywords(&mut self, keywords: &Map<String, Value>) -> Value {
         let mut outline = Map::new();
-        let mut choices = Vec::new();
+        let mut negated = Vec::new();
         for (keyword, value) in keywords {
-            self.has_references |= references::KEYWORDS.contains(&keyword.as_str());
+            let is_reference = value.is_string() && references::KEYWORDS.contains(&keyword.as_str());
+            let is_choice = value.is_array() && CHOICES.contains(&keyword.as_str());
+            self.has_references |= is_reference;
             self.is_mixed |= MIXED.contains(&keyword.as_str()) || (keyword == "items" && value.is_array());
+            if is_choice || (is_reference && self.negates_references) {
+                negated.push(serde_json::json!({ "not": { "not": { keyword: value } } }));
+                continue;
+            }
             let value = match (keyword.as_str(), value) {
-                (keyword, Value::Array(_)) if CHOICES.contains(&keyword) => {
-                    choices.push(serde_json::json!({ "not": { "not": { keyword: value } } }));
-                    continue;
-                }
                 // What a choice has evaluated is not known outside of its negation.
                 ("unevaluatedItems" | "unevaluatedProperties", _) => continue,
                 (
@@ -124,10 +191,10 @@ impl Outline {
             };
             outline.insert(keyword.clone(), value);
         }
-        if !choices.is_empty() {
+        if !negated.is_empty() {
             let all = outline.entry("allOf").or_insert_with(|| Value::Array(Vec::new()));
             if let Value::Array(all) = all {
-                all.extend(choices);
+                all.extend(negated);
             }
         }
         Value::Object(outline)
@@ -153,11 +220,15 @@ pub(super) fn stated(error: &ValidationError<'_>) -> String {
         "there are members, and none is allowed".to_owned()
     } else if is_false {
         "no value is allowed here".to_owned()
-    } else if let Some(keyword) = choice(error) {
-        let number = if keyword == "oneOf" { "exactly one" } else { "any" };
-        format!("value is not valid under {number} of the schemas listed in the '{keyword}' keyword")
     } else {
-        error.masked().to_string()
+        match negated(error) {
+            Some("oneOf") => {
+                "value is not valid under exactly one of the schemas listed in the 'oneOf' keyword".to_owned()
+            }
+            Some("anyOf") => "value is not valid under any of the schemas listed in the 'anyOf' keyword".to_owned(),
+            Some(_) => SOMEWHERE.to_owned(),
+            None => error.masked().to_string(),
+        }
     };
     let text = escape_text(&text, LONGEST);
     if path.is_empty() { text } else { format!("'{}': {text}", escape_text(&path, LONGEST)) }

@@ -3,7 +3,7 @@
 use jsonschema::paths::LocationSegment;
 use serde_json::Value;
 
-use super::deviations::{Deviations, is_choice};
+use super::deviations::{Deviations, is_negated_twice};
 
 /// The most times that a value is validated, and the most bytes of all that is validated unless these are few times.
 const MOST_TIMES: usize = 100;
@@ -48,19 +48,19 @@ impl Nulls<'_> {
             let path: Vec<_> = error.instance_path().segments().map(Step::from).collect();
             drop(error);
             remove(self.value, &path, self.deviations.is_uniform)
-        } else if is_choice(&error) {
+        } else if is_negated_twice(&error) {
             let place = error.instance_path().to_string();
             drop(error);
-            self.leave_out_of_choice(&place)?
+            self.leave_out_within(&place)?
         } else {
             false
         };
         is_removed.then_some(Next::IsRemoved)
     }
 
-    /// Which members that are null a choice does not accept, its deviation does not state: all are removed, and those are put back
-    /// with which it still has no deviation.
-    fn leave_out_of_choice(&mut self, place: &str) -> Option<bool> {
+    /// Which members that are null what is negated twice does not accept, its deviation does not state: all are removed, and those are
+    /// put back with which it still has no deviation.
+    fn leave_out_within(&mut self, place: &str) -> Option<bool> {
         let chosen = self.value.pointer_mut(place)?;
         let before = chosen.clone();
         let mut nulls = Vec::new();

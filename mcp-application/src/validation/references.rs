@@ -15,63 +15,97 @@ const MOST: usize = 1000;
 /// The most schemas, one leading to the next one, that apply to the same part of a value.
 const MOST_IN_PLACE: usize = 16;
 
-/// Whether a schema can be compiled, and applied to values of the usual depth, without a deep recursion.
-pub(super) fn are_shallow(schema: &Value) -> bool {
-    let mut references = References {
-        root: schema,
-        anchors: BTreeMap::new(),
-        count: 0,
-        unresolved: 0,
-        has_resources: false,
-        most: 0,
-        visited: BTreeSet::new(),
-    };
-    references.find_anchors(schema);
-    references.count_in(schema);
-    // Each that is not resolved here can lead to another chain.
-    references.most = MOST_IN_PLACE / (references.unresolved + 1);
-    references.count <= MOST && references.all_are_shallow(schema)
-}
+/// The most schemas that apply to the same part of a value, counted as often as there are ways to them.
+const MOST_WAYS: usize = 10_000;
 
-struct References<'s> {
+/// Where the references of a schema lead.
+pub(super) struct References<'s> {
     root: &'s Value,
     /// The schemas with each `$anchor` or `$dynamicAnchor`.
     anchors: BTreeMap<&'s str, Vec<&'s Value>>,
+    anchor_count: usize,
     count: usize,
     /// The references of which it is not known here where they lead.
     unresolved: usize,
+    /// `id` is a keyword, as it is in draft 4 and in no later one.
+    is_draft_4: bool,
     /// There are schemas with URIs of their own, to which references within them are relative.
     has_resources: bool,
     /// The most schemas that lead from one to the next.
     most: usize,
     /// The schemas that lead to few enough others, by their addresses, and how many they may lead to.
     visited: BTreeSet<(usize, usize)>,
+    /// For schemas, by their addresses: how many others apply with them to the same part of a value.
+    ways: BTreeMap<usize, usize>,
 }
 
 impl<'s> References<'s> {
+    /// `None` if the schema cannot be compiled, and applied to values of the usual depth, without a deep recursion and in a short
+    /// time.
+    pub(super) fn of(schema: &'s Value) -> Option<Self> {
+        let dialect = schema.get("$schema").and_then(Value::as_str);
+        let mut references = Self {
+            root: schema,
+            anchors: BTreeMap::new(),
+            anchor_count: 0,
+            count: 0,
+            unresolved: 0,
+            is_draft_4: dialect.is_some_and(|dialect| dialect.contains("draft-04")),
+            has_resources: false,
+            most: 0,
+            visited: BTreeSet::new(),
+            ways: BTreeMap::new(),
+        };
+        references.find_anchors(schema);
+        if references.anchor_count > MOST || !references.are_few(schema) {
+            return None;
+        }
+        // Each that is not resolved here can lead to another chain.
+        references.most = MOST_IN_PLACE / (references.unresolved + 1);
+        references.all_are_shallow(schema).then_some(references)
+    }
+
+    /// Whether a schema may lead to itself.
+    pub(super) fn are_recursive(&self) -> bool {
+        if self.unresolved > 0 {
+            return true;
+        }
+        let (mut open, mut visited) = (BTreeSet::new(), BTreeSet::new());
+        let mut left = vec![(self.root, false)];
+        while let Some((value, is_left)) = left.pop() {
+            let address = std::ptr::from_ref(value).addr();
+            if is_left {
+                open.remove(&address);
+            } else if open.contains(&address) {
+                return true;
+            } else if visited.insert(address) {
+                open.insert(address);
+                left.push((value, true));
+                left.extend(children(value).chain(self.targets_of(value)).map(|next| (next, false)));
+            }
+        }
+        false
+    }
+
     fn find_anchors(&mut self, value: &'s Value) {
         for keyword in ["$anchor", "$dynamicAnchor"] {
             if let Some(Value::String(name)) = value.get(keyword) {
                 self.anchors.entry(name).or_default().push(value);
+                self.anchor_count += 1;
             }
         }
-        // `id` is the keyword of draft 4, and of no later one.
         let has_uri = |keyword| value.get(keyword).is_some_and(Value::is_string);
-        self.has_resources |=
-            !std::ptr::eq(value, self.root) && (has_uri("$id") || (has_uri("id") && self.is_draft_4()));
+        self.has_resources |= !std::ptr::eq(value, self.root) && (has_uri("$id") || (has_uri("id") && self.is_draft_4));
         children(value).for_each(|child| self.find_anchors(child));
     }
 
-    fn is_draft_4(&self) -> bool {
-        self.root.get("$schema").and_then(Value::as_str).is_some_and(|dialect| dialect.contains("draft-04"))
-    }
-
-    fn count_in(&mut self, value: &'s Value) {
+    /// Whether there are few references; counts them.
+    fn are_few(&mut self, value: &'s Value) -> bool {
         for reference in references(value) {
             self.count += 1;
             self.unresolved += usize::from(self.targets(reference).is_empty());
         }
-        children(value).for_each(|child| self.count_in(child));
+        self.count <= MOST && children(value).all(|child| self.are_few(child))
     }
 
     /// Where a reference may lead; nowhere if that is not known.
@@ -85,19 +119,13 @@ impl<'s> References<'s> {
         }
     }
 
-    /// `value` is a schema, or contains some.
-    fn all_are_shallow(&mut self, value: &'s Value) -> bool {
-        self.is_shallow(value, self.most, &mut Vec::new()) && children(value).all(|child| self.all_are_shallow(child))
+    fn targets_of(&self, schema: &'s Value) -> impl Iterator<Item = &'s Value> {
+        references(schema).flat_map(|reference| self.targets(reference))
     }
 
-    /// Whether this schema leads to at most so many others, one after the other. A schema that leads to itself is left to the
-    /// library.
-    fn is_shallow(&mut self, schema: &'s Value, most: usize, open: &mut Vec<usize>) -> bool {
-        let address = std::ptr::from_ref(schema).addr();
-        if open.contains(&address) || self.visited.contains(&(address, most)) {
-            return true;
-        }
-        let mut next: Vec<&'s Value> = references(schema).flat_map(|reference| self.targets(reference)).collect();
+    /// The schemas that apply to the same part of a value as this one.
+    fn in_place(&self, schema: &'s Value) -> Vec<&'s Value> {
+        let mut next: Vec<&'s Value> = self.targets_of(schema).collect();
         for keyword in ["not", "if", "then", "else"] {
             next.extend(schema.get(keyword));
         }
@@ -107,15 +135,51 @@ impl<'s> References<'s> {
         for keyword in ["dependentSchemas", "dependencies"] {
             next.extend(schema.get(keyword).and_then(Value::as_object).into_iter().flat_map(Map::values));
         }
-        let mut next = next.into_iter().filter(|schema| schema.is_object()).peekable();
-        if next.peek().is_some() && most == 0 {
+        next.retain(|schema| schema.is_object());
+        next
+    }
+
+    /// `value` is a schema, or contains some.
+    fn all_are_shallow(&mut self, value: &'s Value) -> bool {
+        self.is_shallow(value, self.most, &mut Vec::new())
+            && self.ways(value, &mut Vec::new()) <= MOST_WAYS
+            && children(value).all(|child| self.all_are_shallow(child))
+    }
+
+    /// Whether this schema leads to at most so many others, one after the other. A schema that leads to itself is left to the
+    /// library.
+    fn is_shallow(&mut self, schema: &'s Value, most: usize, open: &mut Vec<usize>) -> bool {
+        let address = std::ptr::from_ref(schema).addr();
+        if open.contains(&address) || self.visited.contains(&(address, most)) {
+            return true;
+        }
+        let next = self.in_place(schema);
+        if !next.is_empty() && most == 0 {
             return false;
         }
         open.push(address);
-        let is_shallow = next.all(|schema| self.is_shallow(schema, most - 1, open));
+        let is_shallow = next.into_iter().all(|schema| self.is_shallow(schema, most - 1, open));
         open.pop();
         self.visited.insert((address, most));
         is_shallow
+    }
+
+    /// How many schemas apply to the same part of a value as this one, which is shallow. The library applies those that lead to
+    /// themselves once to each part.
+    fn ways(&mut self, schema: &'s Value, open: &mut Vec<usize>) -> usize {
+        let address = std::ptr::from_ref(schema).addr();
+        if open.contains(&address) {
+            return 1;
+        }
+        if let Some(&ways) = self.ways.get(&address) {
+            return ways;
+        }
+        open.push(address);
+        let next = self.in_place(schema);
+        let ways = next.into_iter().fold(1_usize, |ways, next| ways.saturating_add(self.ways(next, open)));
+        open.pop();
+        self.ways.insert(address, ways);
+        ways
     }
 }
 
@@ -133,7 +197,7 @@ mod tests {
     use super::*;
 
     fn shallow(schema: &str) -> bool {
-        are_shallow(&serde_json::from_str(schema).unwrap())
+        References::of(&serde_json::from_str(schema).unwrap()).is_some()
     }
 
     /// A schema whose first definition leads to the second one, and so on.
@@ -164,7 +228,39 @@ mod tests {
             let next = format!(r##"{{"$ref":"#/$defs/{next}"}}"##);
             format!(r#"{{"allOf":[{}]}}"#, [next.as_str(); 30].join(","))
         };
-        assert!(shallow(&chain(7, often)));
+        assert!(shallow(&chain(2, often)));
+        assert!(!shallow(&chain(3, often)));
+        let twice = |next| format!(r##"{{"allOf":[{{"$ref":"#/$defs/{next}"}},{{"$ref":"#/$defs/{next}"}}]}}"##);
+        assert!(shallow(&chain(7, twice)));
+    }
+
+    #[test]
+    fn many_references_and_anchors_of_one_name_are_refused_in_time() {
+        let many = |entry: &str| format!(r#"{{"a":[{}]}}"#, vec![entry; 200_000].join(","));
+        assert!(!shallow(&many(r##"{"$anchor":"a","$ref":"#a"}"##)));
+        assert!(!shallow(&many(r#"{"$anchor":"a"}"#)));
+        let dialect = "x".repeat(1 << 20);
+        let ids = vec![r#"{"id":""}"#; 200_000].join(",");
+        assert!(shallow(&format!(r#"{{"$schema":"{dialect}","a":[{ids}]}}"#)));
+    }
+
+    #[test]
+    fn a_schema_that_may_lead_to_itself_is_recursive() {
+        for (schema, is_recursive) in [
+            (r##"{"$ref":"#"}"##, true),
+            (r##"{"properties":{"child":{"$ref":"#"}}}"##, true),
+            (r##"{"$defs":{"a":{"items":{"$ref":"#/$defs/b"}},"b":{"not":{"$ref":"#/$defs/a"}}}}"##, true),
+            (r##"{"$defs":{"a":{"$anchor":"x","contains":{"$dynamicRef":"#x"}}}}"##, true),
+            (r#"{"items":{"$ref":"urn:elsewhere"}}"#, true),
+            (
+                r##"{"allOf":[{"$ref":"#/$defs/a"},{"$ref":"#/$defs/a"}],"$defs":{"a":{"$ref":"#/$defs/b"},"b":{}}}"##,
+                false,
+            ),
+            (r#"{"items":{"properties":{"a":{}}}}"#, false),
+        ] {
+            let value = serde_json::from_str(schema).unwrap();
+            assert_eq!(References::of(&value).unwrap().are_recursive(), is_recursive, "{schema}");
+        }
     }
 
     #[test]
