@@ -158,7 +158,8 @@ impl HttpOptions {
         let client = reqwest::Client::builder().tls_backend_rustls();
         let client = client.user_agent(&*self.user_agent).connect_timeout(self.connect_timeout);
         match &self.socket {
-            Some(path) => over_local_socket(client, path)
+            // The socket has no proxy, and requests over it would still have its password.
+            Some(path) => over_local_socket(client.no_proxy(), path)
                 .ok_or_else(|| HttpClientError("there are no Unix sockets on this system".to_owned())),
             None if self.is_direct || is_direct => Ok(client.no_proxy()),
             None => Ok(client),
