@@ -14,7 +14,7 @@
 //! |---|---|
 //! | tools, prompts | under names from which their servers follow ([`Prefix`]); a name that several servers without a prefix list belongs to the first of them in the configuration |
 //! | resources | a URI belongs to the server that lists it first, and only if none lists it to the one with the most specific template for it; a URI that no server has listed is requested from the servers in turn, until one answers with a result |
-//! | pages of MCP Apps | a `ui://` URI belongs to the first server with a tool that is linked to it, whatever others list; tools of others are listed without the link |
+//! | pages of MCP Apps | a `ui://` URI belongs to the first server with a tool that is linked to it, whatever others list; tools of others are listed without the link; while the tools of a server are not known, a page without an owner is requested of none |
 //! | lists | those of all servers in the order of the configuration; a cursor contains the places where the lists of servers go on |
 //! | capabilities | those of any server; that lists change is always announced |
 //! | instructions | those of all servers, each with the name of its server |

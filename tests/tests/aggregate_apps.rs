@@ -14,6 +14,8 @@ const MODERN: &[ProtocolVersion] = &[ProtocolVersion::V2026_07_28];
 /// The revisions of a client and of its servers.
 const ERAS: [(&[ProtocolVersion], &[ProtocolVersion]); 4] =
     [(LEGACY, LEGACY), (LEGACY, MODERN), (MODERN, LEGACY), (MODERN, MODERN)];
+/// How long the client waits for one server.
+const WAIT: Duration = Duration::from_secs(5);
 /// The page of the tool `balance` of the server `bank`.
 const PAGE: &str = "ui://bank/view";
 
@@ -54,6 +56,39 @@ fn read(harness: &mut AggregateHarness, uri: &str) -> Result<String, String> {
     let read = harness.ask("resources/read", &json!({ "uri": uri }).to_string())?;
     let read: Value = serde_json::from_str(&read).expect("JSON");
     Ok(read["contents"][0]["text"].as_str().expect("a text").to_owned())
+}
+
+/// Makes a request that may wait for a server that is late; returns the result, or the text of the error.
+fn ask(harness: &mut AggregateHarness, method: &str, params: &Value) -> Result<String, String> {
+    let request = harness.request(method, &params.to_string());
+    harness.pass(WAIT);
+    harness.outcome(request).expect("it waits no longer")
+}
+
+/// Makes each request that a client can make about a page; returns the results, or the texts of the errors.
+fn ask_about_page(harness: &mut AggregateHarness, client: &[ProtocolVersion]) -> Vec<Result<String, String>> {
+    let reference =
+        json!({ "ref": { "type": "ref/resource", "uri": PAGE }, "argument": { "name": "n", "value": "v" } });
+    let mut outcomes = vec![ask(harness, "completion/complete", &reference)];
+    if client == LEGACY {
+        outcomes.push(ask(harness, "resources/subscribe", &json!({ "uri": PAGE })));
+    }
+    outcomes.push(ask(harness, "resources/read", &json!({ "uri": PAGE })));
+    outcomes
+}
+
+/// Subscribes to changes of a resource without a session; returns whether that was acknowledged.
+fn listens(harness: &mut AggregateHarness, uri: &str) -> bool {
+    let filter = Json::parse(json!({ "resourceSubscriptions": [uri] }).to_string()).expect("JSON");
+    harness.client.listen(filter, harness.now).expect("a subscription");
+    harness.settle();
+    harness.pass(WAIT);
+    harness.listening.last().expect("an acknowledgement").contains(uri)
+}
+
+/// Whether the process of a server has received anything about the page.
+fn was_asked(harness: &AggregateHarness, server: usize) -> bool {
+    String::from_utf8_lossy(&harness.servers[server].received).contains(PAGE)
 }
 
 /// What the tools of the aggregate state in `_meta`.
@@ -98,6 +133,157 @@ fn a_page_to_which_no_tool_is_linked_is_read_only_at_a_server_that_lists_it() {
             let asked = usize::from(expected.is_some());
             assert_eq!([0, 1].map(|server| reads_of(&harness, server, PAGE)), [0, asked], "{client:?} {versions:?}");
         }
+    }
+}
+
+/// Why the tools of the owner of a page are not known.
+#[derive(Debug, Clone, Copy)]
+enum Unknown {
+    StartsLate,
+    IsMissing,
+    Exits,
+    StartsAgain,
+    ListsLate,
+    HasChanged,
+}
+
+const UNKNOWN: [Unknown; 6] = [
+    Unknown::StartsLate,
+    Unknown::IsMissing,
+    Unknown::Exits,
+    Unknown::StartsAgain,
+    Unknown::ListsLate,
+    Unknown::HasChanged,
+];
+
+/// An aggregate of a bank whose tools are not known, and another server.
+fn with_unknown_bank(
+    client: &[ProtocolVersion],
+    versions: &[ProtocolVersion],
+    unknown: Unknown,
+    other: &Offer,
+    is_lazy: bool,
+) -> AggregateHarness {
+    let [link, _] = links(PAGE);
+    let mut bank = bank(versions, &link);
+    match unknown {
+        Unknown::StartsLate => bank.is_silent = true,
+        Unknown::IsMissing | Unknown::StartsAgain => bank.is_missing = true,
+        Unknown::Exits => bank.is_broken = true,
+        Unknown::ListsLate => bank.silent_for = vec!["tools/list"],
+        Unknown::HasChanged => bank.definitions.clear(),
+    }
+    let servers = [("bank", bank), ("other", other.clone())];
+    let mut harness = AggregateHarness::with(client, &servers, |config| config.lazy_tools = is_lazy.then(Filter::new));
+    match unknown {
+        Unknown::StartsAgain => {
+            let offer = &mut harness.servers[0].offer;
+            (offer.is_missing, offer.is_silent) = (false, true);
+            harness.pass(Duration::from_secs(10));
+            assert!(harness.is_running(0) && !harness.is_usable(0));
+        }
+        Unknown::HasChanged => {
+            harness.ask("tools/list", "{}").expect("a list");
+            let offer = &mut harness.servers[0].offer;
+            (offer.definitions, offer.silent_for) = (vec![tool("balance", &link)], vec!["tools/list"]);
+            harness.publish(0, &Method::TOOLS_LIST_CHANGED, "{}");
+        }
+        Unknown::StartsLate | Unknown::IsMissing | Unknown::Exits | Unknown::ListsLate => harness.pass(WAIT),
+    }
+    harness
+}
+
+/// The servers that could supply the page, and one that has it as a template.
+fn others_and_one_with_a_template(versions: &[ProtocolVersion]) -> Vec<Offer> {
+    let mut is_template = Offer::new(versions, &["other"]);
+    is_template.templates = vec![PAGE.into()];
+    others(versions).into_iter().chain([is_template]).collect()
+}
+
+#[test]
+fn a_page_is_requested_of_no_server_while_one_has_not_listed_its_tools() {
+    for (client, versions) in ERAS {
+        for unknown in UNKNOWN {
+            for (number, other) in others_and_one_with_a_template(versions).iter().enumerate() {
+                for (is_lazy, is_listed) in [(false, false), (false, true), (true, false), (true, true)] {
+                    let context = format!("{client:?} {versions:?} {unknown:?} {number} {is_lazy} {is_listed}");
+                    let mut harness = with_unknown_bank(client, versions, unknown, other, is_lazy);
+                    if is_listed {
+                        for list in ["tools/list", "resources/list", "resources/templates/list"] {
+                            ask(&mut harness, list, &json!({})).expect("a list");
+                        }
+                    }
+                    for outcome in ask_about_page(&mut harness, client) {
+                        let error = outcome.expect_err(&context);
+                        assert!(error.contains("the server 'bank' has not listed"), "{context}: {error}");
+                    }
+                    if client == MODERN {
+                        assert!(!listens(&mut harness, PAGE), "{context}");
+                    }
+                    assert!(!was_asked(&harness, 1), "{context}");
+                    let offer = &mut harness.servers[0].offer;
+                    (offer.is_missing, offer.is_broken) = (false, false);
+                    harness.speak(0);
+                    harness.answer_all(0);
+                    harness.pass(Duration::from_secs(60));
+                    for outcome in ask_about_page(&mut harness, client) {
+                        assert!(!outcome.expect(&context).contains("other"), "{context}");
+                    }
+                    if client == MODERN {
+                        assert!(listens(&mut harness, PAGE), "{context}");
+                    }
+                    assert!(was_asked(&harness, 0) && !was_asked(&harness, 1), "{context}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_known_page_and_other_resources_do_not_depend_on_a_server_that_has_not_listed_its_tools() {
+    for (client, versions) in ERAS {
+        let [link, _] = links(PAGE);
+        let mut bank = bank(versions, &link);
+        bank.resources = vec!["x:1".into()];
+        let mut missing = Offer::new(versions, &["x"]);
+        missing.is_missing = true;
+        let mut harness = AggregateHarness::new(client, &[("missing", missing), ("bank", bank)]);
+        for outcome in ask_about_page(&mut harness, client) {
+            outcome.unwrap_or_else(|error| panic!("{client:?} {versions:?}: {error}"));
+        }
+        for uri in [PAGE, "x:1"] {
+            assert_eq!(read(&mut harness, uri).as_deref(), Ok("bank"), "{client:?} {versions:?}");
+            assert!(client == LEGACY || listens(&mut harness, uri), "{client:?} {versions:?} {uri}");
+        }
+    }
+}
+
+#[test]
+fn a_page_to_which_no_tool_is_linked_depends_on_no_server_whose_tools_are_known() {
+    for (client, versions) in ERAS {
+        let mut is_template = Offer::new(versions, &["other"]);
+        (is_template.templates, is_template.resources) = (vec![PAGE.into()], vec![PAGE.into()]);
+        let mut has_none = Offer::new(versions, &[]);
+        has_none.capabilities = r#"{"resources":{}}"#;
+        let servers = [("listed", Offer::new(versions, &["x"])), ("none", has_none), ("other", is_template)];
+        let mut harness = AggregateHarness::new(client, &servers);
+        let asserts = |harness: &mut AggregateHarness| {
+            for outcome in ask_about_page(harness, client) {
+                outcome.unwrap_or_else(|error| panic!("{client:?} {versions:?}: {error}"));
+            }
+            assert_eq!(read(harness, PAGE).as_deref(), Ok("other"), "{client:?} {versions:?}");
+        };
+        asserts(&mut harness);
+        // Servers whose tools were read, and one that is known to have none, do not run any more.
+        for server in [0, 1] {
+            harness.servers[server].offer.is_broken = true;
+            harness.exit(server);
+        }
+        asserts(&mut harness);
+        if client == MODERN {
+            assert!(listens(&mut harness, PAGE), "{versions:?}");
+        }
+        assert!(was_asked(&harness, 2), "{client:?} {versions:?}");
     }
 }
 

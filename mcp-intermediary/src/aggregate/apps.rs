@@ -2,7 +2,8 @@
 //!
 //! A tool is linked to its page by a URI alone, and servers need not list pages. A page belongs to the first server with a
 //! tool that is linked to it, whatever others list; tools of others are listed without the link. So no server supplies
-//! the page of another one's tool. Only tools that clients can call count.
+//! the page of another one's tool. Only tools that clients can call count. As long as the tools of some server are not
+//! known, a page without an owner may be that of one of them, so that nothing about it is requested of any server.
 
 use std::collections::BTreeSet;
 
@@ -11,8 +12,9 @@ use mcp_proto::{Instant, Json};
 
 use super::claims::Claims;
 use super::event::ServerKey;
+use super::list_kind::ListKind;
 use super::pages::Part;
-use super::{Aggregate, Event};
+use super::{Aggregate, Event, Member};
 
 /// The maximum of URIs of all servers, and of their bytes; each server has its share.
 const STORED: usize = 8192;
@@ -107,6 +109,13 @@ impl Aggregate {
             tools.flat_map(|tool| links(&tool)).map(Box::from).collect()
         });
         self.app_pages.on_listed(server, whole.as_ref());
+    }
+
+    /// A server that may have tools whose pages are not known. One that is late or does not run counts too.
+    pub(super) fn with_unknown_tools(&self) -> Option<ServerKey> {
+        let may_have = |member: &Member| member.has(ListKind::Tools.list().capability());
+        let mut unknown = self.members.iter().filter(|(server, _)| !self.app_pages.is_known(**server));
+        unknown.find(|(_, member)| may_have(member)).map(|(server, _)| *server)
     }
 
     /// Reports that tools of two servers are linked to the same page, once for each connection.

@@ -155,13 +155,16 @@ impl Aggregate {
             }
             Named::Unlisted(servers) => Ok(Route::LookUp(self.in_time(servers, kind), kind, Looked::Items)),
             Named::Undetermined(server) => {
-                let server = self.describe(server);
-                let text =
-                    format!("no server is known to have {what} of this name: {server} has not listed what it has");
-                Ok(Route::NoSuchName(text))
+                Ok(Route::NoSuchName(self.undetermined(&format!("{what} of this name"), server)))
             }
             Named::Unknown => Ok(Route::NoSuchName(format!("no server has {what} of this name"))),
         }
+    }
+
+    /// Why it is not known which server has something: this one has not listed what it has.
+    fn undetermined(&self, what: &str, server: ServerKey) -> String {
+        let server = self.describe(server);
+        format!("no server is known to have {what}: {server} has not listed what it has")
     }
 
     /// The servers of these that may be asked which names they have. One that is late is not waited for again.
@@ -191,8 +194,8 @@ impl Aggregate {
     }
 
     /// Finds the server of a resource, or of the template that `of_template` owns. A URI that was not listed is looked
-    /// up first: another server than the one with a template for it may list it. A page that no server is known to have
-    /// is requested of none, because a tool that is not known yet may be linked to it.
+    /// up first: another server than the one with a template for it may list it. A page to which no known tool is linked
+    /// is requested of no server as long as there may be a tool that is not known, and then only of one that lists it.
     fn route_uri(
         &self,
         uri: &str,
@@ -201,7 +204,7 @@ impl Aggregate {
         looked: Looked,
     ) -> Result<Route, ErrorObject> {
         let (server, params) = self.without_origin_of_state(None, params)?;
-        if let Some(server) = server.or(of_template).or_else(|| self.app_pages.owner(uri)) {
+        if let Some(server) = server.or_else(|| self.app_pages.owner(uri)) {
             return Ok(Route::To(server, Some(params)));
         }
         let unread = |kind, of_kind| {
@@ -209,10 +212,16 @@ impl Aggregate {
             (looked < of_kind && !servers.is_empty()).then_some(Route::LookUp(servers, kind, of_kind))
         };
         let is_page = is_page(uri);
-        if let Some(route) = unread(ListKind::Tools, Looked::Links).filter(|_| is_page) {
-            return Ok(route);
+        if is_page {
+            if let Some(route) = unread(ListKind::Tools, Looked::Links) {
+                return Ok(route);
+            }
+            if let Some(server) = self.with_unknown_tools() {
+                let text = self.undetermined("a tool with this page", server);
+                return Err(ErrorObject::invalid_params(&text));
+            }
         }
-        if let Some(server) = self.resources.lister(uri) {
+        if let Some(server) = of_template.or_else(|| self.resources.lister(uri)) {
             return Ok(Route::To(server, Some(params)));
         }
         let unread =

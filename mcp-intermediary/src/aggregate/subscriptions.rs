@@ -11,6 +11,7 @@ use mcp_proto::server::SubscriptionChange;
 use mcp_proto::spec::{Change, List};
 use mcp_proto::{Instant, Json, Method, Notification};
 
+use super::apps::is_page;
 use super::connection::Opener;
 use super::event::ServerKey;
 use super::member::MemberState;
@@ -42,12 +43,16 @@ impl Aggregate {
     fn on_subscription_change(&mut self, change: &SubscriptionChange, now: Instant) {
         match change {
             SubscriptionChange::Subscribed(uri) => {
-                let owner = self.app_pages.owner(uri).or_else(|| self.resources.owner(uri));
+                let owner = self.app_pages.owner(uri);
+                // It may be the page of a tool that is not known yet.
+                let is_undetermined = owner.is_none() && is_page(uri) && self.with_unknown_tools().is_some();
+                let owner = owner.or_else(|| self.resources.owner(uri));
                 let (resources, subscribe) = Change::Resource.capability();
                 let (mut is_watched, mut late) = (false, Vec::new());
                 for (server, member) in &mut self.members {
-                    let concerns = owner.is_none_or(|owner| owner == *server) && member.has_flag(resources, subscribe);
-                    if concerns && member.watch.uris.has_room_for(uri) {
+                    let concerns = !is_undetermined && owner.is_none_or(|owner| owner == *server);
+                    let has = member.has_flag(resources, subscribe);
+                    if concerns && has && member.watch.uris.has_room_for(uri) {
                         member.watch.uris.insert(uri.clone());
                         member.watch.is_outdated = true;
                         is_watched = true;
