@@ -1,10 +1,11 @@
 //! A request of a client, as its handler receives it.
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use http::{Extensions, HeaderMap};
 use mcp_model::{ClientCapabilities, Implementation, JsonObject, Payload};
-use mcp_proto::server::{Context, Principal, Server, ServerTransport};
+use mcp_proto::server::{Context, Principal, Server, ServerTransport, TaskId};
 use mcp_proto::{Json, Method, ProtocolVersion, SessionKey, Ticket, TicketKey, TraceContext};
 
 use crate::{CallSender, extension_in};
@@ -19,6 +20,8 @@ pub struct IncomingRequest {
     extensions: Extensions,
     /// Returns the seconds since 1970.
     unix_time: fn() -> u64,
+    /// Whether hooks of a router have seen the request.
+    is_hooked: AtomicBool,
 }
 
 /// Omits the headers, which contain credentials and the session id.
@@ -48,7 +51,8 @@ impl IncomingRequest {
         // The clone of an empty map may allocate.
         let extensions = machine.extensions(ticket).filter(|extensions| !extensions.is_empty());
         let extensions = extensions.cloned().unwrap_or_default();
-        Some(Self { method, params, ticket: ticket.key(), context, headers, extensions, unix_time })
+        let is_hooked = AtomicBool::new(false);
+        Some(Self { method, params, ticket: ticket.key(), context, headers, extensions, unix_time, is_hooked })
     }
 
     /// The method of the request.
@@ -106,6 +110,19 @@ impl IncomingRequest {
     #[must_use]
     pub fn client_info(&self) -> Option<Implementation> {
         Implementation::from_json(self.context.client_info.as_ref()?).ok()
+    }
+
+    /// The id of a task for this call, of 16 random bytes from a secure source. If hooks of a router have seen the call, it is
+    /// [`TaskId::unpublished`]: they would not see what is published.
+    #[must_use]
+    pub fn task_id(&self, random: [u8; 16]) -> TaskId {
+        let id = TaskId::for_call(&self.context, random);
+        if self.is_hooked.load(Ordering::Relaxed) { id.unpublished() } else { id }
+    }
+
+    /// Notes that hooks of a router see the request.
+    pub(crate) fn set_hooked(&self) {
+        self.is_hooked.store(true, Ordering::Relaxed);
     }
 
     /// The sender of the request, for a function that works on after the answer.

@@ -32,6 +32,7 @@
 //! | [`plays`] | one machine with a peer and an application that behave randomly, correctly or not |
 //! | [`routed`] | a server that is a router of functions |
 //! | [`routed_tasks`] | functions that may take long, and their tasks |
+//! | [`hooked_tasks`] | a task with a secret outcome, and hooks that hide it |
 //! | [`json_text`] | generators of valid and invalid JSON |
 //! | [`model_types`], [`schema`] | the types of `mcp_model` by name, and values generated from the official schemas |
 //! | [`vectors`] | traffic that was recorded between existing implementations, and other collected inputs |
@@ -62,6 +63,7 @@ pub mod examples;
 pub mod gateway;
 pub mod gateway_simulation;
 pub mod given_up_locks;
+pub mod hooked_tasks;
 pub mod http1_requests;
 pub mod installed;
 pub mod instances;

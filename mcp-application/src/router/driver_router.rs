@@ -336,6 +336,13 @@ macro_rules! extension_values {
             /// [`reports_subscribe`](mcp_proto::server::Config::reports_subscribe), functions see `resources/subscribe` and
             /// `resources/unsubscribe`, and the fallback answers them; `subscriptions/listen` (2026-07-28) is still answered
             /// by the server.
+            ///
+            /// Functions do not see notifications. Those about a task (`notifications/tasks`, 2026-07-28) would contain its
+            /// outcome, so there are none if a function has seen the call: a subscription to the task is acknowledged
+            /// without its id, and the client asks with `tasks/get`. This also holds for the tasks of a router that is the
+            /// fallback. Another fallback that publishes tasks gets their ids from
+            /// [`IncomingRequest::task_id`](mcp_application::IncomingRequest::task_id). A function that is added while the
+            /// router is served does not concern the tasks of earlier calls.
             #[must_use]
             pub fn before(
                 mut self,
@@ -348,7 +355,8 @@ macro_rules! extension_values {
             /// As [`Extension::before`], with a function that returns another one, which receives the outcome of the
             /// request and returns the one for the client. Of several extensions, the one that was added first sees a
             /// request first and its outcome last. The outcome of a function that panics is an internal error (-32603). A
-            /// request that is cancelled meanwhile has no outcome.
+            /// request that is cancelled meanwhile has no outcome. The outcome of a call that becomes a task is the task;
+            /// the results of `tasks/get` contain that of its function.
             #[must_use]
             pub fn around<A>(
                 mut self,

@@ -254,6 +254,9 @@ impl<H: Clone> Extensions<H> {
     /// The outcome of the request, which must not be routed.
     pub(super) fn begin(&self, request: &IncomingRequest) -> Result<Hooked, RouteOutcome> {
         let mut hooked = Hooked::default();
+        if self.0.iter().any(|row| !row.hooks.is_empty()) {
+            request.set_hooked();
+        }
         for hook in self.0.iter().flat_map(|row| &row.hooks) {
             match hook(request) {
                 Ok(after) => hooked.0.extend(after),

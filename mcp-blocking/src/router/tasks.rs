@@ -56,7 +56,7 @@ impl TaskRunner {
         }
         let mut random = [0; 16];
         getrandom::fill(&mut random).map_err(|_| ErrorObject::internal())?;
-        let id = TaskId::for_call(incoming.context(), random);
+        let id = incoming.task_id(random);
         let (runner, worked_on, call) = (Arc::clone(self), id.clone(), call.clone());
         let work = move || {
             let caller = TaskCaller::Fetches { runner: Arc::clone(&runner), id: worked_on.clone() };

@@ -1,12 +1,14 @@
 //! Protocol extensions: methods, notifications, what is declared, and hooks.
 
 use std::net::TcpListener;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
 
 use mcp_blocking::{
-    Backend, Client, Error, Extension, Gateway, HandlerError, HttpOptions, Incoming, Proxy, Router, Server, pipe,
+    Backend, Change, Client, Error, Extension, Gateway, HandlerError, HttpOptions, Incoming, Proxy, Router, Server,
+    TaskContext, pipe,
 };
 use mcp_intermediary::{gateway, relay};
 use mcp_model::{JsonObject, RequestMethod, Tool};
@@ -15,6 +17,7 @@ use mcp_proto::server::{Config, HttpConfig};
 use mcp_proto::{ErrorObject, Json, Method, Notification, ProtocolVersion, client};
 use mcp_testkit::waiting::LONG;
 use tests::routed::{NOT_HOOKED, all_requests, assert_seen, declaring_config};
+use tests::{hooked_tasks, routed_tasks};
 
 const ID: &str = "com.example/search";
 const QUERY: &str = "com.example/search/query";
@@ -365,6 +368,82 @@ fn an_extension_travels_through_a_gateway() {
         drop(client);
         stopper.stop();
         running.join().unwrap().unwrap();
+    }
+}
+
+/// A router with the tool `secret`, whose outcome is one, once it is released.
+fn with_secret(released: &Arc<Mutex<Receiver<()>>>) -> Router {
+    let released = Arc::clone(released);
+    let secret = move |arguments: JsonObject, task: &mut TaskContext<'_>| {
+        released.lock().unwrap().recv_timeout(LONG).unwrap();
+        task.set_message("secret");
+        hooked_tasks::outcome(&arguments)
+    };
+    Router::new().task_tool_with_schema(&routed_tasks::tool("secret"), secret)
+}
+
+/// What a client that has subscribed to a task of the tool `secret` is told besides answers: the task and what is reported of
+/// it, and the answer to `tasks/get` at the end.
+fn told_of_a_task(router: Router, release: &SyncSender<()>, arguments: &str) -> (String, Result<Json, Error>) {
+    let server = Server::new(hooked_tasks::config(), router);
+    let capabilities = Json::parse(routed_tasks::CAPABILITIES).unwrap();
+    let builder = Client::builder().versions([ProtocolVersion::LATEST]).capabilities(capabilities);
+    let client = builder.in_memory(&server).connect().unwrap();
+    let call = Json::parse(format!(r#"{{"name":"secret","arguments":{arguments}}}"#)).unwrap();
+    let created = client.request("tools/call", Some(call)).unwrap();
+    let (task, filter) = hooked_tasks::task_and_filter(&created);
+    let mut changes = client.listen(filter).unwrap();
+    let Some(Change::Listening(honoured)) = changes.next() else { panic!("an acknowledgement") };
+    let mut told = vec![format!("{} {}", created.to_text(), honoured.to_text())];
+    release.send(()).unwrap();
+    let mut attempts = 0;
+    let answer = loop {
+        let answer = client.request("tasks/get", Some(task.clone()));
+        attempts += 1;
+        if hooked_tasks::has_ended(&answer) || attempts == 100 {
+            break answer;
+        }
+        thread::sleep(Duration::from_millis(2));
+    };
+    // What is published of a task arrives before it, unless the thread that publishes waits for more than this.
+    thread::sleep(Duration::from_millis(50));
+    server.publisher().publish(Notification::new(Method::TOOLS_LIST_CHANGED)).unwrap();
+    loop {
+        let change = changes.next();
+        let Some(Change::Notified(change)) = change else { panic!("{change:?}") };
+        if change.method == Method::TOOLS_LIST_CHANGED {
+            return (told.join("\n"), answer);
+        }
+        told.push(format!("{} {}", change.method, change.params.unwrap().to_text()));
+    }
+}
+
+#[test]
+fn what_hooks_have_not_seen_of_a_task_reaches_no_client() {
+    tests::deadline::set();
+    let redacting = || Extension::new("com.example/redacting").around(|_| Ok(hooked_tasks::redacted));
+    let refusing = || Extension::new("com.example/refusing").before(hooked_tasks::refuse_results);
+    for arguments in hooked_tasks::ARGUMENTS {
+        let (release, released) = sync_channel(1);
+        let released = Arc::new(Mutex::new(released));
+        let secret = || with_secret(&released);
+        // Without hooks, a subscription has the outcome.
+        let (told, answer) = told_of_a_task(secret(), &release, arguments);
+        hooked_tasks::check_published(&told, &answer);
+        for router in [
+            secret().extension(redacting()),
+            Router::new().extension(redacting()).fallback(secret()),
+            Router::new().fallback(secret().extension(redacting())),
+        ] {
+            let (told, answer) = told_of_a_task(router, &release, arguments);
+            hooked_tasks::check_hidden(&told);
+            hooked_tasks::check_redacted(&answer);
+        }
+        for router in [secret().extension(refusing()), Router::new().extension(refusing()).fallback(secret())] {
+            let (told, answer) = told_of_a_task(router, &release, arguments);
+            hooked_tasks::check_hidden(&told);
+            assert!(matches!(answer, Err(Error::Server(error)) if error.code() == hooked_tasks::REFUSED));
+        }
     }
 }
 

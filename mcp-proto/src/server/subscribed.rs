@@ -84,6 +84,12 @@ impl Names {
         was_there
     }
 
+    /// Removes the other names.
+    pub(super) fn retain(&mut self, keeps: impl Fn(&str) -> bool) {
+        self.names.retain(|name| keeps(name));
+        self.bytes = self.names.iter().map(|name| name.len()).sum();
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<str>> {
         self.names.iter()
     }
@@ -191,6 +197,9 @@ mod tests {
         assert!(names.remove(&half) && !names.remove(&half) && !names.contains(&half));
         assert_eq!((names.len(), names.bytes), (1, NAME_BYTES / 2));
         assert!(names.has_room_for(&half) && !names.has_room_for(&format!("{half}x")));
+        names.insert("x".into());
+        names.retain(|name| name != rest);
+        assert_eq!((names.len(), names.bytes), (1, 1));
 
         let array = |count: usize| {
             let names: Vec<_> = (0..count).map(|number| format!("\"{number}\"")).collect();

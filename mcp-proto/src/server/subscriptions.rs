@@ -11,6 +11,7 @@ use super::shared::Shared;
 use super::snapshot::Setting;
 use super::stateless::{Stateless, complete, route};
 use super::subscribed::Names;
+use super::tasks::TaskId;
 use super::transport::{Kind, ReplyTo, ServerTransport, TransportNotice};
 use crate::conversation::keys::TicketKey;
 use crate::error::{Fault, UsageError};
@@ -65,11 +66,10 @@ impl Filter {
             let (capability, flag) = Change::List(list).capability();
             *wanted &= declares(capability, flag);
         }
-        Self {
-            lists,
-            uris: if declares(resources, subscribe) { self.uris } else { Names::default() },
-            task_ids: if serves_tasks { self.task_ids } else { Names::default() },
-        }
+        let mut task_ids = if serves_tasks { self.task_ids } else { Names::default() };
+        // A client asks for the status of the tasks that the acknowledgement does not name.
+        task_ids.retain(TaskId::is_published);
+        Self { lists, uris: if declares(resources, subscribe) { self.uris } else { Names::default() }, task_ids }
     }
 
     fn to_json(&self) -> Json {

@@ -97,6 +97,9 @@ impl Default for TaskLimits {
     }
 }
 
+/// The end of the id of a task whose changes are not published.
+const UNPUBLISHED: &str = "-unpublished";
+
 /// The id of a task. Unless clients are authenticated, everyone who knows the id may fetch the result, so that it must
 /// not be guessable. Its `Debug` form does not show it.
 ///
@@ -119,8 +122,21 @@ impl TaskId {
         Self(context.instance.map_or(random.clone(), |instance| format!("{instance}{random}").into()))
     }
 
+    /// The id of a task whose changes are not published: [`Tasks::notification`] has none, and a subscription to the task is
+    /// acknowledged without its id, so that its client asks for the status. A server need not notify, and a notification
+    /// would contain the outcome.
+    #[must_use]
+    pub fn unpublished(self) -> Self {
+        if Self::is_published(&self.0) { Self(format!("{}{UNPUBLISHED}", self.0).into()) } else { self }
+    }
+
+    pub(crate) fn is_published(id: &str) -> bool {
+        !id.ends_with(UNPUBLISHED)
+    }
+
     /// The instance that an id names.
     pub(crate) fn instance_of(id: &str) -> Option<InstanceId> {
+        let id = id.strip_suffix(UNPUBLISHED).unwrap_or(id);
         let is_hex = id.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
         let instance = id.get(..16).filter(|_| id.len() == 48 && is_hex)?;
         u64::from_str_radix(instance, 16).ok().map(InstanceId::new)
@@ -390,12 +406,12 @@ impl Tasks {
     }
 
     /// `notifications/tasks` with the status of a task, for the principal that has created it; `None` if the task was
-    /// dropped.
+    /// dropped, or its id is [`TaskId::unpublished`].
     ///
     /// Rules: SE-10.
     #[must_use]
     pub fn notification(&self, id: &TaskId) -> Option<ChangeNotification> {
-        let task = self.open.get(id)?;
+        let task = self.open.get(id).filter(|_| TaskId::is_published(&id.0))?;
         let notification = Notification::with_params(Method::TASKS, task.describe(id, &self.limits));
         Some(ChangeNotification::for_principal(notification, task.owner.as_ref()))
     }
@@ -543,6 +559,26 @@ mod tests {
             let change = tasks.notification(&id(1)).unwrap();
             let receive = principals.map(|principal| change.is_for(principal.map(Principal::new).as_ref()));
             assert_eq!(receive, principals.map(|principal| principal == owner), "{owner:?}");
+        }
+    }
+
+    #[test]
+    fn a_task_with_an_unpublished_id_is_answered_for_and_has_no_notification() {
+        let mut tasks = Tasks::new(TaskLimits::default());
+        let context = Context { instance: Some(InstanceId::new(9)), ..context(Some("ada")) };
+        let [published, unpublished] =
+            [TaskId::for_call(&context, [1; 16]), TaskId::for_call(&context, [2; 16]).unpublished()];
+        assert_eq!(unpublished.clone().unpublished(), unpublished);
+        for (id, is_published) in [(published, true), (unpublished, false), (id(3), true), (id(4).unpublished(), false)]
+        {
+            tasks.create(&id, &context, UNIX, seconds(1)).unwrap();
+            tasks.finish(&id, Ok(json(r#"{"content":[]}"#)), seconds(2));
+            assert_eq!(tasks.notification(&id).is_some(), is_published, "{}", id.as_str());
+            let params = Json::parse(format!(r#"{{"taskId":"{}"}}"#, id.as_str())).unwrap();
+            let found = tasks.answer(&Method::TASKS_GET, Some(&params), &context, seconds(3)).unwrap().unwrap();
+            assert!(found.first_member("result").is_some(), "{}", id.as_str());
+            let instance = TaskId::instance_of(id.as_str());
+            assert_eq!(instance, context.instance.filter(|_| id.as_str().len() > 47), "{}", id.as_str());
         }
     }
 

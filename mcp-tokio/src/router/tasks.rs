@@ -66,7 +66,7 @@ impl TaskRunner {
         if getrandom::fill(&mut random).is_err() {
             return Box::pin(ready(Err(ErrorObject::internal())));
         }
-        let id = TaskId::for_call(incoming.context(), random);
+        let id = incoming.task_id(random);
         // Before the task exists: a function that panics here leaves none behind.
         let caller = TaskCaller::Fetches { runner: Arc::clone(self), id: id.clone() };
         let work = function(TaskContext { caller, sender });

@@ -7,10 +7,12 @@ use mcp_proto::client::Call;
 use mcp_proto::server::Config;
 use mcp_proto::{ErrorObject, Json, Method, Notification, ProtocolVersion};
 use mcp_testkit::waiting::LONG;
-use mcp_tokio::{Client, Error, Extension, HandlerError, Incoming, Router, Server};
+use mcp_tokio::{Change, Client, Error, Extension, HandlerError, Incoming, Router, Server, TaskContext};
 use tests::routed::{NOT_HOOKED, all_requests, assert_seen, declaring_config};
+use tests::{hooked_tasks, routed_tasks};
+use tokio::sync::Notify;
 use tokio::sync::mpsc::unbounded_channel;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 const ID: &str = "com.example/search";
 const QUERY: &str = "com.example/search/query";
@@ -287,6 +289,85 @@ async fn hooks_see_all_requests_of_the_specification_but_those_that_the_server_a
         let server = Server::new(declaring_config(), Router::new().extension(extension));
         server.replay(all_requests(version)).await.unwrap();
         assert_seen(version, &seen.lock().unwrap(), not_hooked);
+    }
+}
+
+/// A router with the tool `secret`, whose outcome is one, once it is released.
+fn with_secret(release: &Arc<Notify>) -> Router {
+    let release = Arc::clone(release);
+    Router::new().task_tool_with_schema(
+        &routed_tasks::tool("secret"),
+        move |arguments: JsonObject, task: TaskContext| {
+            let release = Arc::clone(&release);
+            async move {
+                release.notified().await;
+                task.set_message("secret");
+                hooked_tasks::outcome(&arguments)
+            }
+        },
+    )
+}
+
+/// What a client that has subscribed to a task of the tool `secret` is told besides answers: the task and what is reported of
+/// it, and the answer to `tasks/get` at the end.
+async fn told_of_a_task(router: Router, release: &Notify, arguments: &str) -> (String, Result<Json, Error>) {
+    let server = Server::new(hooked_tasks::config(), router);
+    let capabilities = Json::parse(routed_tasks::CAPABILITIES).unwrap();
+    let builder = Client::builder().versions([ProtocolVersion::LATEST]).capabilities(capabilities);
+    let client = builder.in_memory(&server).connect().await.unwrap();
+    let call = Json::parse(format!(r#"{{"name":"secret","arguments":{arguments}}}"#)).unwrap();
+    let created = client.request("tools/call", Some(call)).await.unwrap();
+    let (task, filter) = hooked_tasks::task_and_filter(&created);
+    let mut changes = client.listen(filter).await.unwrap();
+    let Some(Change::Listening(honoured)) = changes.next().await else { panic!("an acknowledgement") };
+    let mut told = vec![format!("{} {}", created.to_text(), honoured.to_text())];
+    release.notify_one();
+    let mut attempts = 0;
+    let answer = loop {
+        let answer = client.request("tasks/get", Some(task.clone())).await;
+        attempts += 1;
+        if hooked_tasks::has_ended(&answer) || attempts == 100 {
+            break answer;
+        }
+        sleep(std::time::Duration::from_millis(2)).await;
+    };
+    // What is published of a task arrives before it, unless the task that publishes waits for more than this.
+    sleep(std::time::Duration::from_millis(50)).await;
+    server.publisher().publish(Notification::new(Method::TOOLS_LIST_CHANGED)).await.unwrap();
+    loop {
+        let change = timeout(LONG, changes.next()).await.unwrap();
+        let Some(Change::Notified(change)) = change else { panic!("{change:?}") };
+        if change.method == Method::TOOLS_LIST_CHANGED {
+            return (told.join("\n"), answer);
+        }
+        told.push(format!("{} {}", change.method, change.params.unwrap().to_text()));
+    }
+}
+
+#[tokio::test]
+async fn what_hooks_have_not_seen_of_a_task_reaches_no_client() {
+    let redacting = || Extension::new("com.example/redacting").around(|_| Ok(hooked_tasks::redacted));
+    let refusing = || Extension::new("com.example/refusing").before(hooked_tasks::refuse_results);
+    for arguments in hooked_tasks::ARGUMENTS {
+        let release = Arc::new(Notify::new());
+        let secret = || with_secret(&release);
+        // Without hooks, a subscription has the outcome.
+        let (told, answer) = told_of_a_task(secret(), &release, arguments).await;
+        hooked_tasks::check_published(&told, &answer);
+        for router in [
+            secret().extension(redacting()),
+            Router::new().extension(redacting()).fallback(secret()),
+            Router::new().fallback(secret().extension(redacting())),
+        ] {
+            let (told, answer) = told_of_a_task(router, &release, arguments).await;
+            hooked_tasks::check_hidden(&told);
+            hooked_tasks::check_redacted(&answer);
+        }
+        for router in [secret().extension(refusing()), Router::new().extension(refusing()).fallback(secret())] {
+            let (told, answer) = told_of_a_task(router, &release, arguments).await;
+            hooked_tasks::check_hidden(&told);
+            assert!(matches!(answer, Err(Error::Server(error)) if error.code() == hooked_tasks::REFUSED));
+        }
     }
 }
 
