@@ -1,6 +1,7 @@
 //! The thread that owns the machine.
 
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 
@@ -268,7 +269,7 @@ where
             Event::Notified { session, method, params } => {
                 let notification = Notification { method, params };
                 let capabilities = self.machine.client_capabilities(session).unwrap_or(Json::empty_object());
-                if self.service.takes(&notification, &capabilities) {
+                if self.takes(&notification, &capabilities) {
                     self.handlers.push(Job::Notified { service: Arc::clone(&self.service), session, notification });
                 }
             }
@@ -292,6 +293,15 @@ where
             }
             _ => {}
         }
+    }
+
+    /// Whether the service takes a notification: not if it panics when it is asked, which must not end the server.
+    fn takes(&self, notification: &Notification, capabilities: &Json) -> bool {
+        let takes = catch_unwind(AssertUnwindSafe(|| self.service.takes(notification, capabilities)));
+        takes.unwrap_or_else(|_| {
+            log::error!("the service panicked when asked whether it takes {}", notification.method);
+            false
+        })
     }
 }
 

@@ -38,6 +38,9 @@ pub trait Service: Send + Sync + 'static {
 
     /// Whether a notification of a client with these capabilities is passed to [`Service::notified`]. One that is not is
     /// ignored. By default, all are passed on.
+    ///
+    /// It is called by the thread that serves all clients, so that it must not wait. If it panics, the notification is not
+    /// passed on.
     fn takes(&self, notification: &Notification, client_capabilities: &Json) -> bool {
         let _ = (notification, client_capabilities);
         true

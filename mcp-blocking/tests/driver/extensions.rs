@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use mcp_blocking::{
     Backend, Change, Client, Error, Extension, Gateway, HandlerError, HttpOptions, Incoming, Proxy, Router, Server,
-    TaskContext, pipe,
+    Service, TaskContext, pipe,
 };
 use mcp_intermediary::{gateway, relay};
 use mcp_model::{JsonObject, RequestMethod, Tool};
 use mcp_proto::client::Call;
 use mcp_proto::server::{Config, HttpConfig};
-use mcp_proto::{ErrorObject, Json, Method, Notification, ProtocolVersion, client};
+use mcp_proto::{ErrorObject, Json, Method, Notification, ProtocolVersion, SessionKey, client};
 use mcp_testkit::waiting::LONG;
 use tests::routed::{NOT_HOOKED, all_requests, assert_seen, declaring_config};
 use tests::{hooked_tasks, routed_tasks};
@@ -444,6 +444,66 @@ fn what_hooks_have_not_seen_of_a_task_reaches_no_client() {
             hooked_tasks::check_hidden(&told);
             assert!(matches!(answer, Err(Error::Server(error)) if error.code() == hooked_tasks::REFUSED));
         }
+    }
+}
+
+/// A service that panics when it is asked whether it takes `notifications/panic`.
+struct PanicsInTakes(SyncSender<Method>);
+
+impl Service for PanicsInTakes {
+    fn serve(&self, _: &Incoming) -> Result<Json, ErrorObject> {
+        Ok(Json::empty_object())
+    }
+
+    fn takes(&self, notification: &Notification, _: &Json) -> bool {
+        assert_ne!(notification.method.as_str(), "notifications/panic", "a defect of the application");
+        true
+    }
+
+    fn notified(&self, _: SessionKey, notification: Notification) {
+        self.0.send(notification.method).unwrap();
+    }
+}
+
+/// A client that sends `notifications/panic` is served on, and the notification is not taken.
+fn check_after_a_panic_in_takes(client: &Client, taken: &Receiver<Method>) {
+    // Over HTTP, notifications can be sent once the server has accepted `notifications/initialized`.
+    client.request("com.example/any", None).unwrap();
+    for method in ["notifications/panic", "notifications/own"] {
+        client.notify(Notification::new(method)).unwrap();
+        client.request("com.example/any", None).unwrap();
+    }
+    loop {
+        match taken.recv_timeout(LONG).unwrap().as_str() {
+            "notifications/own" => break,
+            method => assert_eq!(method, "notifications/initialized"),
+        }
+    }
+}
+
+#[test]
+fn a_server_goes_on_after_a_panic_in_takes() {
+    tests::deadline::set();
+    let (sender, taken) = sync_channel(64);
+    for server in [
+        Server::new(Config::new("s", "1"), PanicsInTakes(sender.clone())),
+        Server::new(Config::new("s", "1"), Router::new().fallback(PanicsInTakes(sender))),
+    ] {
+        check_after_a_panic_in_takes(&connect(&server, ProtocolVersion::LATEST_LEGACY, false), &taken);
+    }
+}
+
+#[test]
+fn a_server_over_http_goes_on_after_a_panic_in_takes() {
+    tests::deadline::set();
+    let (sender, taken) = sync_channel(64);
+    let service = Server::new(Config::new("s", "1"), PanicsInTakes(sender)).http(HttpConfig::new()).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    thread::spawn(move || service.serve(listener));
+    for _ in 0..2 {
+        let builder = Client::builder().versions([ProtocolVersion::LATEST_LEGACY]).http(&url).unwrap();
+        check_after_a_panic_in_takes(&builder.connect().unwrap(), &taken);
     }
 }
 

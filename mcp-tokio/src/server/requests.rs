@@ -20,6 +20,7 @@ use super::running::{Running, Stage, register};
 use super::service::AnyService;
 use crate::clock::unix_time;
 use crate::operations::{Begun, Operations};
+use crate::panics::caught_call;
 
 /// The capacity of the channel for commands of handlers. A handler that finds it full waits.
 const COMMANDS: usize = 64;
@@ -180,7 +181,7 @@ impl Requests {
             Event::Notified { session, method, params } => {
                 let notification = Notification { method, params };
                 let capabilities = machine.client_capabilities(session).unwrap_or(Json::empty_object());
-                if self.service.takes(&notification, &capabilities) {
+                if self.takes(&notification, &capabilities) {
                     self.notices.notified(session, notification);
                 }
             }
@@ -205,6 +206,14 @@ impl Requests {
             }
             _ => {}
         }
+    }
+
+    /// Whether the service takes a notification: not if it panics when it is asked, which must not end the server.
+    fn takes(&self, notification: &Notification, capabilities: &Json) -> bool {
+        caught_call(|| self.service.takes(notification, capabilities)).unwrap_or_else(|| {
+            tracing::error!(method = %notification.method, "the service panicked when asked whether it takes a notification");
+            false
+        })
     }
 
     fn serve<T: ServerTransport>(

@@ -5,13 +5,13 @@ use std::sync::{Arc, Mutex};
 use mcp_model::{JsonObject, RequestMethod, Tool};
 use mcp_proto::client::Call;
 use mcp_proto::server::Config;
-use mcp_proto::{ErrorObject, Json, Method, Notification, ProtocolVersion};
+use mcp_proto::{ErrorObject, Json, Method, Notification, ProtocolVersion, SessionKey};
 use mcp_testkit::waiting::LONG;
-use mcp_tokio::{Change, Client, Error, Extension, HandlerError, Incoming, Router, Server, TaskContext};
+use mcp_tokio::{Change, Client, Error, Extension, HandlerError, Incoming, Router, Server, Service, TaskContext};
 use tests::routed::{NOT_HOOKED, all_requests, assert_seen, declaring_config};
 use tests::{hooked_tasks, routed_tasks};
 use tokio::sync::Notify;
-use tokio::sync::mpsc::unbounded_channel;
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::time::{sleep, timeout};
 
 const ID: &str = "com.example/search";
@@ -368,6 +368,69 @@ async fn what_hooks_have_not_seen_of_a_task_reaches_no_client() {
             hooked_tasks::check_hidden(&told);
             assert!(matches!(answer, Err(Error::Server(error)) if error.code() == hooked_tasks::REFUSED));
         }
+    }
+}
+
+/// A service that panics when it is asked whether it takes `notifications/panic`.
+struct PanicsInTakes(UnboundedSender<Method>);
+
+impl Service for PanicsInTakes {
+    async fn serve(&self, _: Incoming) -> Result<Json, ErrorObject> {
+        Ok(Json::empty_object())
+    }
+
+    fn takes(&self, notification: &Notification, _: &Json) -> bool {
+        assert_ne!(notification.method.as_str(), "notifications/panic", "a defect of the application");
+        true
+    }
+
+    async fn notified(&self, _: SessionKey, notification: Notification) {
+        self.0.send(notification.method).unwrap();
+    }
+}
+
+/// A client that sends `notifications/panic` is served on, and the notification is not taken.
+async fn check_after_a_panic_in_takes(client: &Client, taken: &mut tokio::sync::mpsc::UnboundedReceiver<Method>) {
+    // Over HTTP, notifications can be sent once the server has accepted `notifications/initialized`.
+    client.request("com.example/any", None).await.unwrap();
+    for method in ["notifications/panic", "notifications/own"] {
+        client.notify(Notification::new(method)).await.unwrap();
+        timeout(LONG, client.request("com.example/any", None)).await.unwrap().unwrap();
+    }
+    loop {
+        let method = timeout(LONG, taken.recv()).await.unwrap().unwrap();
+        match method.as_str() {
+            "notifications/own" => break,
+            method => assert_eq!(method, "notifications/initialized"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_server_goes_on_after_a_panic_in_takes() {
+    let (sender, mut taken) = unbounded_channel();
+    for server in [
+        Server::new(Config::new("s", "1"), PanicsInTakes(sender.clone())),
+        Server::new(Config::new("s", "1"), Router::new().fallback(PanicsInTakes(sender))),
+    ] {
+        let client = connect(&server, ProtocolVersion::LATEST_LEGACY, false).await;
+        check_after_a_panic_in_takes(&client, &mut taken).await;
+    }
+}
+
+#[cfg(all(feature = "http-client", feature = "http-server"))]
+#[tokio::test]
+async fn a_server_over_http_goes_on_after_a_panic_in_takes() {
+    let (sender, mut taken) = unbounded_channel();
+    let server = Server::new(Config::new("s", "1"), PanicsInTakes(sender));
+    let service = server.http(mcp_proto::server::HttpConfig::new()).unwrap();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    tokio::spawn(async move { service.serve(listener).await });
+    for _ in 0..2 {
+        let builder = Client::builder().versions([ProtocolVersion::LATEST_LEGACY]).http(&url).unwrap();
+        let client = builder.connect().await.unwrap();
+        check_after_a_panic_in_takes(&client, &mut taken).await;
     }
 }
 
