@@ -93,8 +93,8 @@ impl Extension {
         self
     }
 
-    /// Adds a notification that clients send. Those of one client are passed one after the other, in order; one whose
-    /// parameters `P` cannot read is dropped.
+    /// Adds a notification that clients send. Several threads may pass them at the same time, so that their order is not
+    /// guaranteed; one whose parameters `P` cannot read is dropped.
     ///
     /// Only clients of revisions before 2026-07-28 send notifications: in that one, a server ignores them. What has to reach
     /// the server in every revision is a [method](Extension::method).
