@@ -403,7 +403,7 @@ mod tests {
             let n = r##"{"$ref":"#/$defs/n"}"##;
             let way = way.replace("NODE", &node(n)).replace(":N", &format!(":{n}"));
             let schema = format!(
-                r##"{{"properties":{{"tree":{n},"z":{{"type":"integer"}}}},"$defs":{{"b":{{{}}},"n":{{{way}}}}}}}"##,
+                r#"{{"properties":{{"tree":{n},"z":{{"type":"integer"}}}},"$defs":{{"b":{{{}}},"n":{{{way}}}}}}}"#,
                 node(n)
             );
             let schema = compiled(&schema).unwrap();

@@ -117,9 +117,7 @@ fn may_repeat(value: &Value) -> bool {
             let is_keyword = |keyword: &&str| keywords.get(*keyword).is_some_and(|value| !value.is_string());
             let references = keywords.keys().filter(|keyword| references::KEYWORDS.contains(&keyword.as_str())).count();
             let others = keywords.keys().filter(|keyword| !WITHOUT_PARTS.contains(&keyword.as_str())).count();
-            REPEATED.iter().any(|keyword| is_keyword(&keyword))
-                || (references > 0 && others > 1)
-                || keywords.values().any(may_repeat)
+            REPEATED.iter().any(is_keyword) || (references > 0 && others > 1) || keywords.values().any(may_repeat)
         }
         Value::Array(schemas) => schemas.iter().any(may_repeat),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
@@ -144,7 +142,7 @@ fn keywords(schema: &Value) -> usize {
         Value::Object(schemas) if REPEATED.contains(&keyword.as_str()) => {
             keywords(value) + schemas.values().map(keywords).sum::<usize>()
         }
-        _ => 0,
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_) => 0,
     };
     schema.as_object().map_or(0, |keywords| keywords.iter().map(|keyword| 1 + of(keyword)).sum())
 }
