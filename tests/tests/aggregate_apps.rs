@@ -259,6 +259,24 @@ fn a_known_page_and_other_resources_do_not_depend_on_a_server_that_has_not_liste
 }
 
 #[test]
+fn a_page_is_requested_of_no_server_while_the_tools_of_one_were_read_only_in_part() {
+    for (client, versions) in ERAS {
+        for other in others(versions) {
+            let mut bank = bank(versions, &links(PAGE)[0]);
+            (bank.tools, bank.page) = ((0..300).map(|number| format!("t{number}")).collect(), 1);
+            let mut harness = AggregateHarness::new(client, &[("bank", bank), ("other", other)]);
+            for outcome in ask_about_page(&mut harness, client) {
+                let error = outcome.expect_err("there is a tool that is not known");
+                assert!(error.contains("the server 'bank' has not listed what it has"), "{error}");
+            }
+            assert_eq!(reads_of(&harness, 1, PAGE), 0, "{client:?} {versions:?}");
+            harness.read_to_end("tools/list", WAIT);
+            assert_eq!(read(&mut harness, PAGE).as_deref(), Ok("bank"), "{client:?} {versions:?}");
+        }
+    }
+}
+
+#[test]
 fn a_page_to_which_no_tool_is_linked_depends_on_no_server_whose_tools_are_known() {
     for (client, versions) in ERAS {
         let mut is_template = Offer::new(versions, &["other"]);

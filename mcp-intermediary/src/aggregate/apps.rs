@@ -54,15 +54,18 @@ impl AppPages {
         self.owner(uri)
     }
 
-    /// The tools of a server were read; these are all pages that they are linked to, if all were read.
-    fn on_listed(&mut self, server: ServerKey, whole: Option<&BTreeSet<Box<str>>>) {
-        self.known.insert(server);
+    /// Tools of a server were read, those at the end of its list if `is_last`; these are all pages that its tools are linked to, if
+    /// all were read.
+    fn on_listed(&mut self, server: ServerKey, is_last: bool, whole: Option<&BTreeSet<Box<str>>>) {
+        if is_last {
+            self.known.insert(server);
+        }
         if let Some(whole) = whole {
             self.uris.retain(server, whole);
         }
     }
 
-    /// Whether the tools of a server were read since they have changed.
+    /// Whether the tools of a server were read to their end since they have changed.
     pub(super) fn is_known(&self, server: ServerKey) -> bool {
         self.known.contains(&server)
     }
@@ -108,7 +111,7 @@ impl Aggregate {
             let tools = lists.flat_map(|tools| tools.elements().collect::<Vec<_>>());
             tools.flat_map(|tool| links(&tool)).map(Box::from).collect()
         });
-        self.app_pages.on_listed(server, whole.as_ref());
+        self.app_pages.on_listed(server, part.next.is_none(), whole.as_ref());
     }
 
     /// A server that may have tools whose pages are not known. One that is late or does not run counts too.
