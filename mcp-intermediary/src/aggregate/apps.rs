@@ -240,7 +240,7 @@ mod tests {
         }
         assert_eq!(pages.learn(&format!("ui://{}", "x".repeat(LONGEST)), b), None);
         assert_eq!(pages.learn("ui://b", b), Some(b));
-        pages.on_listed(a, Some(&BTreeSet::new()));
+        pages.on_listed(a, true, Some(&BTreeSet::new()));
         assert_eq!((pages.learn("ui://a", a), pages.learn("ui://b", a)), (Some(a), Some(b)));
     }
 }
