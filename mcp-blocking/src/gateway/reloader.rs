@@ -122,9 +122,10 @@ impl GatewayReloader {
     /// * Each server that is served now and is not kept is drained: its requests in progress are answered, within the
     ///   `drain_timeout` of its [`relay`](Config::relay), and its sessions end with its processes.
     ///
-    /// No request is answered as neither the earlier nor the later configuration allows: until each request has arrived whose
-    /// credentials were checked according to the earlier one, a kept server serves what both allow. This method returns
-    /// after that; it does not wait for servers that are being drained.
+    /// Nobody is permitted a tool, prompt or resource that neither the earlier nor the later configuration permits: until each
+    /// request has arrived whose credentials were checked according to the earlier one, a kept server permits what both
+    /// permit. Until then, the hosts and origins of the earlier one are allowed. This method returns after that; it does not
+    /// wait for servers that are being drained.
     ///
     /// # Errors
     ///
