@@ -1,4 +1,4 @@
-//! A tool whose task has a secret outcome, hooks that hide it, and what its client may be told, for every driver.
+//! A tool whose task has a secret outcome, hooks that hide it, and what its client may receive, for every driver.
 
 use mcp_application::router::HandlerError;
 use mcp_application::{Error, IncomingRequest};
@@ -77,27 +77,27 @@ pub fn has_ended(answer: &Result<Json, Error>) -> bool {
     status.is_some_and(|status| status != Json::from("working"))
 }
 
-/// Checks what a client is told of the task if there are no hooks.
+/// Checks what a client has received about the task if there are no hooks.
 ///
 /// # Panics
 ///
-/// It is not told the outcome.
-pub fn check_published(told: &str, answer: &Result<Json, Error>) {
-    assert!(told.contains(r#""taskIds":["#), "it is acknowledged: {told}");
-    let last = told.lines().last().expect("a notification");
-    assert!(last.starts_with("notifications/tasks ") && last.contains("secret"), "{told}");
-    assert!(last.contains(r#""result""#) || last.contains(r#""error""#), "{told}");
+/// It has not received the outcome.
+pub fn check_published(received: &str, answer: &Result<Json, Error>) {
+    assert!(received.contains(r#""taskIds":["#), "it is acknowledged: {received}");
+    let last = received.lines().last().expect("a notification");
+    assert!(last.starts_with("notifications/tasks ") && last.contains("secret"), "{received}");
+    assert!(last.contains(r#""result""#) || last.contains(r#""error""#), "{received}");
     assert!(text(answer).contains("secret"));
 }
 
-/// Checks what a client is told of the task if there are hooks.
+/// Checks what a client has received about the task if there are hooks.
 ///
 /// # Panics
 ///
-/// It is told that it is notified of the task, or it is.
-pub fn check_hidden(told: &str) {
-    assert!(!told.contains("taskIds") && !told.contains("notifications/tasks"), "{told}");
-    assert!(!told.contains("secret"), "{told}");
+/// Its subscription was acknowledged with the task, or it was notified of the task.
+pub fn check_hidden(received: &str) {
+    assert!(!received.contains("taskIds") && !received.contains("notifications/tasks"), "{received}");
+    assert!(!received.contains("secret"), "{received}");
 }
 
 /// Checks the answer to `tasks/get` that [`redacted`] has made.

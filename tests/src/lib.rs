@@ -28,6 +28,7 @@
 //! | [`redis_server`] | a Redis server that a test starts and ends |
 //! | [`given_up_locks`] | sign-ins that no longer want the lock for which they wait |
 //! | [`provider_quirks`] | authorization servers that differ from the rules, one row each |
+//! | [`proxy_environment`] | the HTTP proxy that the environment sets |
 //! | [`protected`] | servers that demand tokens |
 //! | [`plays`] | one machine with a peer and an application that behave randomly, correctly or not |
 //! | [`routed`] | a server that is a router of functions |
@@ -78,6 +79,7 @@ pub mod parallel;
 pub mod plays;
 pub mod protected;
 pub mod provider_quirks;
+pub mod proxy_environment;
 pub mod random_clients;
 pub mod redis_server;
 pub mod relay_pair;

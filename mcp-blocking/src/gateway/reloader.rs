@@ -122,8 +122,8 @@ impl GatewayReloader {
     /// * Each server that is served now and is not kept is drained: its requests in progress are answered, within the
     ///   `drain_timeout` of its [`relay`](Config::relay), and its sessions end with its processes.
     ///
-    /// Nobody is permitted a tool, prompt or resource that neither the earlier nor the later configuration permits: until each
-    /// request has arrived whose credentials were checked according to the earlier one, a kept server permits what both
+    /// A tool, prompt or resource that neither the earlier nor the later configuration permits to a client is refused: until
+    /// each request has arrived whose credentials were checked according to the earlier one, a kept server permits what both
     /// permit. Until then, the hosts and origins of the earlier one are allowed. This method returns after that; it does not
     /// wait for servers that are being drained.
     ///

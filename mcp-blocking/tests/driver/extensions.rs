@@ -382,9 +382,9 @@ fn with_secret(released: &Arc<Mutex<Receiver<()>>>) -> Router {
     Router::new().task_tool_with_schema(&routed_tasks::tool("secret"), secret)
 }
 
-/// What a client that has subscribed to a task of the tool `secret` is told besides answers: the task and what is reported of
+/// What a client that has subscribed to a task of the tool `secret` receives besides answers: the task and the notifications about
 /// it, and the answer to `tasks/get` at the end.
-fn told_of_a_task(router: Router, release: &SyncSender<()>, arguments: &str) -> (String, Result<Json, Error>) {
+fn received_about_a_task(router: Router, release: &SyncSender<()>, arguments: &str) -> (String, Result<Json, Error>) {
     let server = Server::new(hooked_tasks::config(), router);
     let capabilities = Json::parse(routed_tasks::CAPABILITIES).unwrap();
     let builder = Client::builder().versions([ProtocolVersion::LATEST]).capabilities(capabilities);
@@ -394,7 +394,7 @@ fn told_of_a_task(router: Router, release: &SyncSender<()>, arguments: &str) -> 
     let (task, filter) = hooked_tasks::task_and_filter(&created);
     let mut changes = client.listen(filter).unwrap();
     let Some(Change::Listening(honoured)) = changes.next() else { panic!("an acknowledgement") };
-    let mut told = vec![format!("{} {}", created.to_text(), honoured.to_text())];
+    let mut received = vec![format!("{} {}", created.to_text(), honoured.to_text())];
     release.send(()).unwrap();
     let mut attempts = 0;
     let answer = loop {
@@ -412,9 +412,9 @@ fn told_of_a_task(router: Router, release: &SyncSender<()>, arguments: &str) -> 
         let change = changes.next();
         let Some(Change::Notified(change)) = change else { panic!("{change:?}") };
         if change.method == Method::TOOLS_LIST_CHANGED {
-            return (told.join("\n"), answer);
+            return (received.join("\n"), answer);
         }
-        told.push(format!("{} {}", change.method, change.params.unwrap().to_text()));
+        received.push(format!("{} {}", change.method, change.params.unwrap().to_text()));
     }
 }
 
@@ -428,20 +428,20 @@ fn what_hooks_have_not_seen_of_a_task_reaches_no_client() {
         let released = Arc::new(Mutex::new(released));
         let secret = || with_secret(&released);
         // Without hooks, a subscription has the outcome.
-        let (told, answer) = told_of_a_task(secret(), &release, arguments);
-        hooked_tasks::check_published(&told, &answer);
+        let (received, answer) = received_about_a_task(secret(), &release, arguments);
+        hooked_tasks::check_published(&received, &answer);
         for router in [
             secret().extension(redacting()),
             Router::new().extension(redacting()).fallback(secret()),
             Router::new().fallback(secret().extension(redacting())),
         ] {
-            let (told, answer) = told_of_a_task(router, &release, arguments);
-            hooked_tasks::check_hidden(&told);
+            let (received, answer) = received_about_a_task(router, &release, arguments);
+            hooked_tasks::check_hidden(&received);
             hooked_tasks::check_redacted(&answer);
         }
         for router in [secret().extension(refusing()), Router::new().extension(refusing()).fallback(secret())] {
-            let (told, answer) = told_of_a_task(router, &release, arguments);
-            hooked_tasks::check_hidden(&told);
+            let (received, answer) = received_about_a_task(router, &release, arguments);
+            hooked_tasks::check_hidden(&received);
             assert!(matches!(answer, Err(Error::Server(error)) if error.code() == hooked_tasks::REFUSED));
         }
     }

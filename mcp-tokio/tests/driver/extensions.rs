@@ -308,9 +308,9 @@ fn with_secret(release: &Arc<Notify>) -> Router {
     )
 }
 
-/// What a client that has subscribed to a task of the tool `secret` is told besides answers: the task and what is reported of
+/// What a client that has subscribed to a task of the tool `secret` receives besides answers: the task and the notifications about
 /// it, and the answer to `tasks/get` at the end.
-async fn told_of_a_task(router: Router, release: &Notify, arguments: &str) -> (String, Result<Json, Error>) {
+async fn received_about_a_task(router: Router, release: &Notify, arguments: &str) -> (String, Result<Json, Error>) {
     let server = Server::new(hooked_tasks::config(), router);
     let capabilities = Json::parse(routed_tasks::CAPABILITIES).unwrap();
     let builder = Client::builder().versions([ProtocolVersion::LATEST]).capabilities(capabilities);
@@ -320,7 +320,7 @@ async fn told_of_a_task(router: Router, release: &Notify, arguments: &str) -> (S
     let (task, filter) = hooked_tasks::task_and_filter(&created);
     let mut changes = client.listen(filter).await.unwrap();
     let Some(Change::Listening(honoured)) = changes.next().await else { panic!("an acknowledgement") };
-    let mut told = vec![format!("{} {}", created.to_text(), honoured.to_text())];
+    let mut received = vec![format!("{} {}", created.to_text(), honoured.to_text())];
     release.notify_one();
     let mut attempts = 0;
     let answer = loop {
@@ -338,9 +338,9 @@ async fn told_of_a_task(router: Router, release: &Notify, arguments: &str) -> (S
         let change = timeout(LONG, changes.next()).await.unwrap();
         let Some(Change::Notified(change)) = change else { panic!("{change:?}") };
         if change.method == Method::TOOLS_LIST_CHANGED {
-            return (told.join("\n"), answer);
+            return (received.join("\n"), answer);
         }
-        told.push(format!("{} {}", change.method, change.params.unwrap().to_text()));
+        received.push(format!("{} {}", change.method, change.params.unwrap().to_text()));
     }
 }
 
@@ -352,20 +352,20 @@ async fn what_hooks_have_not_seen_of_a_task_reaches_no_client() {
         let release = Arc::new(Notify::new());
         let secret = || with_secret(&release);
         // Without hooks, a subscription has the outcome.
-        let (told, answer) = told_of_a_task(secret(), &release, arguments).await;
-        hooked_tasks::check_published(&told, &answer);
+        let (received, answer) = received_about_a_task(secret(), &release, arguments).await;
+        hooked_tasks::check_published(&received, &answer);
         for router in [
             secret().extension(redacting()),
             Router::new().extension(redacting()).fallback(secret()),
             Router::new().fallback(secret().extension(redacting())),
         ] {
-            let (told, answer) = told_of_a_task(router, &release, arguments).await;
-            hooked_tasks::check_hidden(&told);
+            let (received, answer) = received_about_a_task(router, &release, arguments).await;
+            hooked_tasks::check_hidden(&received);
             hooked_tasks::check_redacted(&answer);
         }
         for router in [secret().extension(refusing()), Router::new().extension(refusing()).fallback(secret())] {
-            let (told, answer) = told_of_a_task(router, &release, arguments).await;
-            hooked_tasks::check_hidden(&told);
+            let (received, answer) = received_about_a_task(router, &release, arguments).await;
+            hooked_tasks::check_hidden(&received);
             assert!(matches!(answer, Err(Error::Server(error)) if error.code() == hooked_tasks::REFUSED));
         }
     }
