@@ -2,9 +2,9 @@
 //! program which calls this.
 
 #[cfg(unix)]
-use std::io::Read;
+use std::io::{Read, Write};
 #[cfg(unix)]
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::Command;
 
 use mcp_testkit::loopback_server::LoopbackServer;
@@ -16,6 +16,10 @@ pub const IS_DIRECT: &str = "MCP_TEST_IS_DIRECT";
 
 /// A variable of the process that is to reach a server by its Unix socket: the path of the socket.
 pub const SOCKET: &str = "MCP_TEST_SOCKET";
+
+/// What follows the requests of the process.
+#[cfg(unix)]
+const END: &str = "end";
 
 const VARIABLES: [&str; 8] =
     ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy", "NO_PROXY", "no_proxy"];
@@ -76,7 +80,7 @@ pub fn check_password_on_a_socket(test: &str) {
     let listener = UnixListener::bind(&path).expect("a socket");
     let received = std::thread::spawn(move || {
         let mut all = String::new();
-        while !(all.contains("POST ") && all.contains("GET ")) {
+        while !all.ends_with(END) {
             let mut request = [0; 4096];
             let (mut stream, _) = listener.accept().expect("a connection");
             let length = stream.read(&mut request).expect("a request");
@@ -90,7 +94,9 @@ pub fn check_password_on_a_socket(test: &str) {
     }
     let output = deadline::output_of(process.env(SOCKET, &path));
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    UnixStream::connect(&path).and_then(|mut stream| stream.write_all(END.as_bytes())).expect("a connection");
     let received = received.join().expect("requests").to_lowercase();
     std::fs::remove_dir_all(folder).expect("it is removed");
+    assert!(received.contains("post /mcp ") && received.contains("get /mcp/server-card "), "{received}");
     assert!(!received.contains("proxy-authorization"), "{received}");
 }
