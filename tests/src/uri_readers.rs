@@ -7,11 +7,13 @@ use url::Url;
 pub type Resource = (String, String, String);
 
 /// All that servers may read: with a parser of the WHATWG URL standard, with one of RFC 3986 or 3987 that normalizes, or by
-/// splitting the text as Python does; then with the path as it is or decoded once or twice, with or without backslashes.
+/// splitting the text as Python does, of the text as it is or decoded once or twice, with or without backslashes; then with
+/// the host and the path as they are or decoded once or twice, with or without backslashes, and with or without blanks at both
+/// ends of the path.
 #[must_use]
 pub fn resources(uri: &str) -> Vec<Resource> {
     let mut found: Vec<Resource> = Vec::new();
-    for text in [uri.to_owned(), decoded(uri)] {
+    for text in spellings(uri) {
         if let Ok(url) = Url::parse(&text) {
             let port = url.port().map_or(String::new(), |port| format!(":{port}"));
             let host = format!("{}{port}", url.host_str().unwrap_or_default());
@@ -31,13 +33,28 @@ pub fn resources(uri: &str) -> Vec<Resource> {
     }
     let mut read = Vec::new();
     for (scheme, host, path) in found {
-        for path in [path.clone(), decoded(&path), decoded(&decoded(&path))] {
-            for path in [path.clone(), path.replace('\\', "/")] {
-                read.push((scheme.clone(), host.clone(), resolved(&path)));
+        for host in [host.clone(), decoded(&host), decoded(&decoded(&host))] {
+            for path in spellings(&path) {
+                for path in [&*path, path.trim()] {
+                    read.push((scheme.clone(), host.to_lowercase(), resolved(path)));
+                }
             }
         }
     }
     read
+}
+
+/// The text as it is and decoded once or twice, each with and without backslashes.
+fn spellings(text: &str) -> Vec<String> {
+    let mut spellings = Vec::new();
+    for text in [text.to_owned(), decoded(text), decoded(&decoded(text))] {
+        for text in [text.replace('\\', "/"), text] {
+            if !spellings.contains(&text) {
+                spellings.push(text);
+            }
+        }
+    }
+    spellings
 }
 
 /// As `urlsplit` of Python: tabs and line breaks are removed, and nothing is normalized.

@@ -3,7 +3,8 @@
 //! Servers read URIs with parsers of RFC 3986, of the WHATWG URL standard, or of neither, and many change what they read: they
 //! drop control characters, resolve dot segments, or decode escapes. A rule compares text, so that it holds for a server only
 //! if the server reads that text as it is. A URI is canonical if parsers of both standards leave it unchanged, and if no dot
-//! segment or control character appears when its escapes are decoded, once or repeatedly.
+//! segment, control character, blank at an end, authority or part of an authority appears when its escapes are decoded, once
+//! or repeatedly.
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 
@@ -72,18 +73,23 @@ impl Beginning<'_> {
         let is_special = scheme == "file" || default_port.is_some();
         let Some(rest) = rest.strip_prefix("//") else {
             let may_follow = !self.is_whole && "//".starts_with(rest);
-            return if is_special && !may_follow {
-                Err("two slashes must follow its scheme")
-            } else {
-                check_after_authority(rest, false)
-            };
+            if is_special && !may_follow {
+                return Err("two slashes must follow its scheme");
+            }
+            if begins_with_two_slashes(rest) {
+                return Err("it has escapes that begin a host when they are decoded");
+            }
+            if rest.starts_with('%') && decoded(rest, true).starts_with(is_blank) {
+                return Err(BLANK_AT_END);
+            }
+            return check_after_authority(rest, false);
         };
         let end = rest.find(['/', '?', '#']);
         let is_complete = self.is_whole || end.is_some();
         let (authority, after) = rest.split_at(end.unwrap_or(rest.len()));
         if scheme != "file" {
             check_authority(authority, default_port, is_complete)?;
-        } else if !authority.is_empty() || after.starts_with("//") {
+        } else if !authority.is_empty() || begins_with_two_slashes(after) {
             // Windows reads two slashes after an empty host as the beginning of a host.
             return Err("it has a host or too many slashes: three must follow file:");
         }
@@ -96,7 +102,19 @@ impl Beginning<'_> {
 
 const NO_SCHEME: &str = "it has no scheme, such as file:";
 const UPPER_CASE: &str = "its host must be in lower case";
+const ESCAPE: &str = "its host has an escape that hosts do not have";
+const BLANK_AT_END: &str = "it has an escaped blank where parsers remove blanks";
 const ADDRESS: &str = "its host must be a name, or an IP address in its usual form";
+
+/// Whether parsers may remove a character at the beginning and at the end of a text.
+fn is_blank(symbol: char) -> bool {
+    symbol.is_whitespace() || symbol == '\u{feff}'
+}
+
+/// Whether a text begins with two slashes when its escapes are decoded. Some servers take a backslash for a slash.
+fn begins_with_two_slashes(text: &str) -> bool {
+    matches!(decoded(text, true).as_bytes(), [b'/' | b'\\', b'/' | b'\\', ..])
+}
 
 /// Checks a scheme, or the beginning of one.
 fn check_scheme(scheme: &str) -> Result<(), &'static str> {
@@ -153,7 +171,7 @@ fn check_host(host: &str, is_special: bool, is_complete: bool) -> Result<(), &'s
             // An escaped separator of parts of a URI would separate them when it is decoded.
             let is_data = |byte: u8| !byte.is_ascii_graphic() || b"\"%<>^`{|}".contains(&byte);
             if !rest.as_str().get(..2).and_then(value_of).is_some_and(is_data) {
-                return Err("its host has an escape that hosts do not have");
+                return Err(ESCAPE);
             }
             rest.nth(1);
         } else if !is_name && !is_other {
@@ -161,7 +179,11 @@ fn check_host(host: &str, is_special: bool, is_complete: bool) -> Result<(), &'s
             return Err(if is_case { UPPER_CASE } else { "its host has a character that hosts do not have" });
         }
     }
-    let mut labels = host.split('.').rev();
+    let plain = decoded(host, true);
+    if plain.contains(['/', '\\', '?', '#', '@', ':', '[', ']']) {
+        return Err(ESCAPE);
+    }
+    let mut labels = plain.split('.').rev();
     let last = labels.next().unwrap_or_default();
     let may_be_empty = !is_complete || host.is_empty() && !is_special;
     if labels.any(str::is_empty) || last.is_empty() && !may_be_empty {
@@ -217,8 +239,11 @@ fn check_text(text: &str) -> Result<(), &'static str> {
             return Err("its escapes must be UTF-8");
         }
         let mut segments = decoded.split(['/', '\\', '?', '#', ':']);
-        if segments.any(|segment| matches!(segment, "." | "..")) {
+        if segments.any(|segment| matches!(segment.trim_matches(is_blank), "." | "..")) {
             return Err("it has a segment . or ..");
+        }
+        if decoded.split(['?', '#']).any(|part| part.ends_with(is_blank)) {
+            return Err(BLANK_AT_END);
         }
     }
     Ok(())
@@ -283,6 +308,13 @@ mod tests {
             "screen://localhost",
             "docs://a/b%20c",
             "docs://a%20b/%C3%BC",
+            "docs://100%25",
+            "file:///%20a/%20b%20/c",
+            "https://h/?q=a%20b#%20c",
+            "docs:%2Fa",
+            "docs:/a%2F/b%5C%5C",
+            "docs://h/%2F%2Fa",
+            "docs:a%2F%2Fu@h",
             "docs:///a",
             "docs:/a",
             "docs://",
@@ -306,14 +338,33 @@ mod tests {
         ("two slashes must follow", &["file:/x", "file:x", "file:", "https:h", "https:/h/x", "ws:/x"]),
         (
             "it has a host",
-            &["file:////etc/x", "file://///h/x", "file://localhost/x", "file://h", "file://C:/x", "file://etc/shadow"],
+            &[
+                "file:////etc/x",
+                "file:///%2Fetc/x",
+                "file:///%5Ch",
+                "file:///%252Fh",
+                "file://///h/x",
+                "file://localhost/x",
+                "file://h",
+                "file://C:/x",
+                "file://etc/shadow",
+            ],
         ),
         ("a slash must follow", &["file://", "file://?x", "https://h", "https://h?x", "wss://h:1#x"]),
         ("it must have no user name", &["https://u@h/", "https://u:p@h/", "https://@h/", "x://u@h"]),
         ("its host must be in lower case", &["https://H/", "docs://README", "x://a%20B/"]),
         (
             "its host is empty",
-            &["https:///h/", "https://h./", "https://a..b/", "https://.h/", "x://../y", "x://a./", "x://./y"],
+            &[
+                "https:///h/",
+                "https://h./",
+                "https://a..b/",
+                "https://.h/",
+                "x://../y",
+                "x://a./",
+                "x://./y",
+                "x://a%252e/",
+            ],
         ),
         (
             "its host must be a name",
@@ -367,7 +418,20 @@ mod tests {
                 "x://a%2",
                 "x://a%c3%BC/",
                 "x://%2E%2E/y",
+                "x://u%2540h",
+                "x://u%252540h/",
+                "x://h%253a1",
+                "x://a%252fb",
+                "x://a%255cb",
+                "x://a%253fb",
+                "x://a%2523b",
+                "x://%255b",
+                "x://%255d",
             ],
+        ),
+        (
+            "it has escapes that begin a host",
+            &["x:%2F/h", "x:/%2Fu@h", "x:%2F%2Fh/y", "x:%5C%5Ch", "x:/%5Ch", "x:%5C/h", "x:%252F/h", "x:%255C%25252Fh"],
         ),
         ("it has a port without", &["x://:1/", "x://:/"]),
         (
@@ -426,6 +490,27 @@ mod tests {
                 "file:///a/..?x",
                 "file:///%252E%252E/x",
                 "file:///%252e./x",
+                "file:///a/..%20",
+                "file:///a/%20../x",
+                "file:///.%C2%85/x",
+                "file:///..%2520",
+                "file:///..%EF%BB%BF",
+            ],
+        ),
+        (
+            "it has an escaped blank",
+            &[
+                "file:///a%20",
+                "file:///a%20?x",
+                "file:///a%20#x",
+                "https://h/?q=a%20",
+                "https://h/%3Fa%20",
+                "file:///a%C2%85",
+                "file:///a%2520",
+                "note:a%EF%BB%BF",
+                "note:%20a",
+                "note:%2520a",
+                "note:%C2%85a",
             ],
         ),
     ];

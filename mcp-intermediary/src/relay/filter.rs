@@ -48,7 +48,8 @@ pub struct Filter {
 /// Where there are rules for resources, a URI is denied unless it is in canonical form, which parsers of RFC 3986 and
 /// of the WHATWG URL standard both leave unchanged: a scheme and a host in lower case, two slashes after `http:` and
 /// its like, three after `file:`; no user name, default port, empty label of a host, backslash, blank, control
-/// character or segment `.` or `..`, also not escaped; escapes only where they are needed, in capitals. The URI is
+/// character or segment `.` or `..`, also not escaped; escapes only where they are needed, in capitals, and none that
+/// begins a host, ends a part of one, or is a blank at an end, when it is decoded once or repeatedly. The URI is
 /// compared as it is, decoded, decoded repeatedly, and without its query and fragment. It is denied if one of these
 /// forms is denied, and allowed if all of them are allowed; the form without the query must be allowed only where the
 /// pattern has no `?` for the query.
