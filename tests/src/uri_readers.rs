@@ -57,6 +57,19 @@ fn spellings(text: &str) -> Vec<String> {
     spellings
 }
 
+/// Files that servers on Windows may read instead of these. `nturl2path` of Python takes the letter before a `:` or `|` for a
+/// drive, wherever it is.
+#[must_use]
+pub fn on_drives(resources: &[Resource]) -> Vec<Resource> {
+    let files = resources.iter().filter(|(scheme, ..)| scheme == "file");
+    let on_drive = |path: &str| {
+        let (before, after) = path.split_once([':', '|']).filter(|(_, after)| !after.contains([':', '|']))?;
+        let letter = before.chars().next_back().filter(char::is_ascii_alphabetic)?;
+        Some(("file".to_owned(), String::new(), format!("/{letter}:{}", resolved(after))))
+    };
+    files.filter_map(|(_, _, path)| on_drive(path)).collect()
+}
+
 /// As `urlsplit` of Python: tabs and line breaks are removed, and nothing is normalized.
 fn split(text: &str) -> Option<Resource> {
     let text: String = text.chars().filter(|symbol| !"\t\n\r".contains(*symbol)).collect();
@@ -116,7 +129,7 @@ fn resolved(path: &str) -> String {
 pub fn is_denied((scheme, host, path): &Resource) -> bool {
     let path = format!("{}/", path.to_lowercase());
     match scheme.as_str() {
-        "file" => path.starts_with("/etc/"),
+        "file" => path.starts_with("/etc/") || path.starts_with("/c:/secret/"),
         "https" => host.trim_end_matches('.') == "internal.example",
         // Servers of such schemes may join the host to the path.
         "docs" => resolved(&format!("/{host}/{path}")).to_lowercase().starts_with("/secret/") && !path.is_empty(),
@@ -126,9 +139,11 @@ pub fn is_denied((scheme, host, path): &Resource) -> bool {
 }
 
 /// Rules that deny what [`is_denied`] finds.
-pub const DENYING: [&str; 7] = [
+pub const DENYING: [&str; 9] = [
     "file:///etc",
     "file:///etc/*",
+    "file:///C:/secret",
+    "file:///C:/secret/*",
     "https://internal.example/*",
     "docs://secret",
     "docs://secret/*",

@@ -8,7 +8,7 @@ use mcp_proto::{Era, Json};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use tests::relay_pair::RelayPair;
-use tests::uri_readers::{ALLOWING, DENYING, is_allowed, is_denied, is_unchanged, resources};
+use tests::uri_readers::{ALLOWING, DENYING, is_allowed, is_denied, is_unchanged, on_drives, resources};
 
 fn denying(patterns: &[&str]) -> Filter {
     let mut filter = Filter::new();
@@ -117,6 +117,25 @@ const DENIED: &[(&str, &[&str])] = &[
         ],
     ),
     ("file:///a%2Ab", &["file:///a%2Ab", "file:///a*b"]),
+    (
+        "file:///C:/secret/*",
+        &[
+            "file:///C:/secret/x",
+            "file:///c:/secret/x",
+            "file:///C:/Secret/x",
+            "file:///C|/secret/x",
+            "file:///C%3A/secret/x",
+            "file:///C%7C/secret/x",
+            "file:///C%257C/secret/x",
+            "file:///C%7C/secret/a:b",
+            "file:///C%7Csecret/x",
+            "file:///a/C:/secret/x",
+            "file:///aC:/secret/x",
+            "file:///a%2Fc%3A%2Fsecret/x",
+            "file:///C:secret/x",
+            "file:///D:/../C:/secret/x",
+        ],
+    ),
     (
         "https://internal.example/*",
         &[
@@ -541,7 +560,7 @@ fn a_pattern_that_no_canonical_uri_matches_is_refused_with_the_reason() {
 
 // ---- any URI
 
-const BEGINNINGS: [&str; 16] = [
+const BEGINNINGS: [&str; 17] = [
     "file:///etc/shadow",
     "https://internal.example/x",
     "docs://secret/x",
@@ -558,10 +577,11 @@ const BEGINNINGS: [&str; 16] = [
     "docs://secret",
     "file:///home/me/..",
     "file:///home/me/../x",
+    "file:///C:/secret/x",
 ];
 
 /// What is put into a URI.
-const PIECES: [&str; 64] = [
+const PIECES: [&str; 66] = [
     "\t",
     "\n",
     "\r",
@@ -601,6 +621,8 @@ const PIECES: [&str; 64] = [
     "%20",
     "%2520",
     "%C2%A0",
+    "%7C",
+    "/C:/",
     "%C0%AE",
     "%FF",
     "%EF%BC%8E",
@@ -723,7 +745,9 @@ fn for_uris(least: u32, holds: impl Fn(&str) -> Result<bool, TestCaseError>) {
 fn what_any_parser_reads_as_denied_is_not_passed_on() {
     let filter = denying(&DENYING);
     for_uris(10_000, |uri| {
-        let denied = resources(uri).into_iter().find(is_denied);
+        let mut read = resources(uri);
+        read.extend(on_drives(&read));
+        let denied = read.into_iter().find(is_denied);
         prop_assert!(denied.is_none() || !allows(&filter, uri), "{:?} is {:?}", uri, denied);
         Ok(denied.is_some())
     });

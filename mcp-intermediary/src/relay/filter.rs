@@ -51,8 +51,9 @@ pub struct Filter {
 /// character or segment `.` or `..`, also not escaped; escapes only where they are needed, in capitals, and none that
 /// begins a host, ends a part of one, or is a blank at an end, when it is decoded once or repeatedly. The URI is
 /// compared as it is, decoded, decoded repeatedly, and without its query and fragment. It is denied if one of these
-/// forms is denied, and allowed if all of them are allowed; the form without the query must be allowed only where the
-/// pattern has no `?` for the query.
+/// forms is denied, also with its host as the first segment of the path, or with the path from a drive of Windows on. It
+/// is allowed if all of these forms are allowed; the form without the query must be allowed only where the pattern has
+/// no `?` for the query.
 #[derive(Debug, Clone)]
 pub struct Rule {
     effect: Effect,

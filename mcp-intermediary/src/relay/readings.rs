@@ -1,7 +1,8 @@
 //! The forms in which servers may read a name or URI.
 //!
 //! A server may decode the escapes of a URI once or again, take a backslash for a slash and several slashes for one, drop the
-//! fragment or the query, or join the host to the path. A rule is compared with all of these.
+//! fragment or the query, join the host to the path, or find the drive of Windows anywhere in it. A rule is compared with all of
+//! these.
 
 use super::canonical_uri::decoded;
 use super::glob::Glob;
@@ -35,7 +36,8 @@ pub(super) struct Reading {
     text: String,
     /// The text without case.
     folded: String,
-    /// The forms, without case, for servers that join the host to the path or do not distinguish the two.
+    /// The forms, without case, for servers that join the host to the path or do not distinguish the two, or that read a path
+    /// of Windows.
     joined: Vec<String>,
     /// Where the query of a URI begins.
     query: Option<usize>,
@@ -84,10 +86,11 @@ pub(super) fn of_template(template: &str) -> Vec<Reading> {
 impl Reading {
     fn of_uri(decoding: Decoding, text: &str, is_without_query: bool) -> Self {
         let folded = without_case(text);
+        let whole = (decoding != Decoding::None).then(|| folded.clone());
         Self {
             decoding,
             text: text.to_owned(),
-            joined: if decoding == Decoding::None { Vec::new() } else { joined(&folded) },
+            joined: whole.into_iter().chain(on_drive(&folded)).flat_map(|text| joined(&text)).collect(),
             folded,
             query: text.find('?'),
             is_without_query,
@@ -128,6 +131,17 @@ fn joined(uri: &str) -> Vec<String> {
         }
         None => vec![single.to_owned()],
     }
+}
+
+/// A URI of a file, without case, from its first drive of Windows on. The WHATWG URL standard has drives at the beginning of the
+/// path; `nturl2path` of Python takes the letter before the only `:` or `|` for one, wherever it is.
+fn on_drive(folded: &str) -> Option<String> {
+    let path = folded.strip_prefix("FILE:")?;
+    path.match_indices([':', '|']).find_map(|(mark, _)| {
+        let letter = path.get(mark.checked_sub(1)?..mark)?;
+        let after = path.get(mark + 1..)?;
+        letter.starts_with(|letter: char| letter.is_ascii_alphabetic()).then(|| format!("FILE:{letter}:/{after}"))
+    })
 }
 
 /// The pattern that is compared with the results of [`joined`].
@@ -256,6 +270,20 @@ mod tests {
             ("*", "*"),
         ] {
             assert_eq!(joined_pattern(pattern), joined, "{pattern}");
+        }
+    }
+
+    #[test]
+    fn a_path_may_begin_with_a_drive_anywhere() {
+        for (uri, read) in [
+            ("FILE:///C:/A", Some("FILE:C://A")),
+            ("FILE:///A/C|B", Some("FILE:C:/B")),
+            ("FILE:///1:C|/X:Y", Some("FILE:C://X:Y")),
+            ("FILE:///1:/Ä:/:", None),
+            ("FILE::", None),
+            ("DOCS:///C:/A", None),
+        ] {
+            assert_eq!(on_drive(uri).as_deref(), read, "{uri}");
         }
     }
 
