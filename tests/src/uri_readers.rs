@@ -33,7 +33,7 @@ pub fn resources(uri: &str) -> Vec<Resource> {
     }
     let mut read = Vec::new();
     for (scheme, host, path) in found {
-        for host in [host.clone(), decoded(&host), decoded(&decoded(&host))] {
+        for host in spellings(&host) {
             for path in spellings(&path) {
                 for path in [&*path, path.trim()] {
                     read.push((scheme.clone(), host.to_lowercase(), resolved(path)));
@@ -55,19 +55,6 @@ fn spellings(text: &str) -> Vec<String> {
         }
     }
     spellings
-}
-
-/// Files that servers on Windows may read instead of these. `nturl2path` of Python takes the letter before a `:` or `|` for a
-/// drive, wherever it is.
-#[must_use]
-pub fn on_drives(resources: &[Resource]) -> Vec<Resource> {
-    let files = resources.iter().filter(|(scheme, ..)| scheme == "file");
-    let on_drive = |path: &str| {
-        let (before, after) = path.split_once([':', '|']).filter(|(_, after)| !after.contains([':', '|']))?;
-        let letter = before.chars().next_back().filter(char::is_ascii_alphabetic)?;
-        Some(("file".to_owned(), String::new(), format!("/{letter}:{}", resolved(after))))
-    };
-    files.filter_map(|(_, _, path)| on_drive(path)).collect()
 }
 
 /// As `urlsplit` of Python: tabs and line breaks are removed, and nothing is normalized.
@@ -129,12 +116,26 @@ fn resolved(path: &str) -> String {
 pub fn is_denied((scheme, host, path): &Resource) -> bool {
     let path = format!("{}/", path.to_lowercase());
     match scheme.as_str() {
-        "file" => path.starts_with("/etc/") || path.starts_with("/c:/secret/"),
+        "file" => path.starts_with("/etc/") || on_drive(&path).starts_with("/c:/secret/"),
         "https" => host.trim_end_matches('.') == "internal.example",
-        // Servers of such schemes may join the host to the path.
-        "docs" => resolved(&format!("/{host}/{path}")).to_lowercase().starts_with("/secret/") && !path.is_empty(),
-        "note" => path.trim_start_matches('/').starts_with("private"),
+        // Servers of such schemes may join the host to the path, and remove slashes and blanks before it.
+        "docs" => resolved(without_beginning(&format!("{host}/{path}"))).to_lowercase().starts_with("/secret/"),
+        "note" => without_beginning(&path).starts_with("private"),
         _ => false,
+    }
+}
+
+fn without_beginning(text: &str) -> &str {
+    text.trim_start_matches('/').trim_start()
+}
+
+/// A path as `nturl2path` of Python reads it on Windows: from the letter before the only `:` or `|` on, which is a drive.
+fn on_drive(path: &str) -> String {
+    let parts = path.split_once([':', '|']).filter(|(_, after)| !after.contains([':', '|']));
+    let drive = parts.and_then(|(before, after)| Some((before.chars().next_back()?, after)));
+    match drive.filter(|(letter, _)| letter.is_ascii_alphabetic()) {
+        Some((letter, after)) => format!("/{letter}:{}/", resolved(after)),
+        None => path.to_owned(),
     }
 }
 

@@ -69,6 +69,10 @@ impl Beginning<'_> {
         if scheme.is_empty() {
             return Err(NO_SCHEME);
         }
+        let begins_with_escape = rest.trim_start_matches('/').starts_with('%');
+        if begins_with_escape && decoded(rest, true).trim_start_matches(['/', '\\']).starts_with(is_blank) {
+            return Err(BLANK_AT_END);
+        }
         let default_port = SPECIAL.iter().find(|(special, _)| *special == scheme).map(|(_, port)| *port);
         let is_special = scheme == "file" || default_port.is_some();
         let Some(rest) = rest.strip_prefix("//") else {
@@ -78,9 +82,6 @@ impl Beginning<'_> {
             }
             if begins_with_two_slashes(rest) {
                 return Err("it has escapes that begin a host when they are decoded");
-            }
-            if rest.starts_with('%') && decoded(rest, true).starts_with(is_blank) {
-                return Err(BLANK_AT_END);
             }
             return check_after_authority(rest, false);
         };
@@ -106,9 +107,9 @@ const ESCAPE: &str = "its host has an escape that hosts do not have";
 const BLANK_AT_END: &str = "it has an escaped blank where parsers remove blanks";
 const ADDRESS: &str = "its host must be a name, or an IP address in its usual form";
 
-/// Whether parsers may remove a character at the beginning and at the end of a text.
+/// Whether parsers may remove a character at the beginning and at the end of a text. Control characters are never canonical.
 fn is_blank(symbol: char) -> bool {
-    symbol.is_whitespace() || symbol == '\u{feff}'
+    symbol.is_whitespace() && !symbol.is_ascii_control() || symbol == '\u{feff}'
 }
 
 /// Whether a text begins with two slashes when its escapes are decoded. Some servers take a backslash for a slash.
@@ -309,7 +310,7 @@ mod tests {
             "docs://a/b%20c",
             "docs://a%20b/%C3%BC",
             "docs://100%25",
-            "file:///%20a/%20b%20/c",
+            "file:///a/%20b%20/c",
             "https://h/?q=a%20b#%20c",
             "docs:%2Fa",
             "docs:/a%2F/b%5C%5C",
@@ -511,6 +512,12 @@ mod tests {
                 "note:%20a",
                 "note:%2520a",
                 "note:%C2%85a",
+                "note:/%20a",
+                "note:%2F%20a",
+                "note:/%5C%2520a",
+                "docs://%20h/a",
+                "docs:///%20a",
+                "file:///%20/a",
             ],
         ),
     ];

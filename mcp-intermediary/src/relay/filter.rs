@@ -49,11 +49,11 @@ pub struct Filter {
 /// of the WHATWG URL standard both leave unchanged: a scheme and a host in lower case, two slashes after `http:` and
 /// its like, three after `file:`; no user name, default port, empty label of a host, backslash, blank, control
 /// character or segment `.` or `..`, also not escaped; escapes only where they are needed, in capitals, and none that
-/// begins a host, ends a part of one, or is a blank at an end, when it is decoded once or repeatedly. The URI is
+/// begins a host, ends a part of one, or is a blank that parsers remove, when it is decoded once or repeatedly. The URI is
 /// compared as it is, decoded, decoded repeatedly, and without its query and fragment. It is denied if one of these
-/// forms is denied, also with its host as the first segment of the path, or with the path from a drive of Windows on. It
-/// is allowed if all of these forms are allowed; the form without the query must be allowed only where the pattern has
-/// no `?` for the query.
+/// forms is denied, as it is, with its host as the first segment of the path, or with its path from a drive of Windows
+/// on. It is allowed if all of these forms are allowed as they are; the form without the query must be allowed only where
+/// the pattern has no `?` for the query.
 #[derive(Debug, Clone)]
 pub struct Rule {
     effect: Effect,
