@@ -14,7 +14,8 @@ use crate::platform;
 ///
 /// # Errors
 ///
-/// If the path is a symbolic link or a pipe that no process reads, or if the file cannot be opened, created or made private.
+/// If the path is a symbolic link or a pipe that no process reads, or if the file cannot be opened, created or made private. A new
+/// file that cannot be made private is removed.
 ///
 /// # Example
 ///
@@ -62,11 +63,12 @@ fn not_private(error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("others may read it, and that cannot be changed: {error}"))
 }
 
-/// Creates a directory that only this user can enter, with those that it is in. One that exists is made private.
+/// Creates a directory that only this user can enter, with those that it is in. One that exists is made private; on Windows, it
+/// stays as it is.
 ///
 /// # Errors
 ///
-/// If it cannot be created or made private.
+/// If it cannot be created or made private. A new directory that cannot be made private is removed.
 pub fn create_directory(directory: &Path) -> io::Result<()> {
     platform::create_directory(directory)
 }

@@ -112,10 +112,24 @@ pub(crate) fn protect_new(path: &Path) -> io::Result<()> {
     if is_in_profile(path) {
         return Ok(());
     }
-    let rights = if path.is_dir() { format!("{OWNER}:(OI)(CI)F") } else { format!("{OWNER}:F") };
     let system = env::var_os("SystemRoot").map_or_else(|| PathBuf::from(r"C:\Windows"), PathBuf::from);
-    let mut command = Command::new(system.join("System32").join("icacls.exe"));
-    command.arg(path).args(["/inheritance:r", "/grant:r", &rights, "/q"]).creation_flags(CREATE_NO_WINDOW);
+    give_to_owner(&system.join("System32").join("icacls.exe"), path)
+}
+
+fn give_to_owner(icacls: &Path, path: &Path) -> io::Result<()> {
+    let is_directory = path.is_dir();
+    let rights = if is_directory { "(OI)(CI)F" } else { "F" };
+    let outcome = run_icacls(icacls, path, &format!("{OWNER}:{rights}"));
+    if outcome.is_err() {
+        // One that is there the next time is taken for private.
+        let _ = if is_directory { fs::remove_dir(path) } else { fs::remove_file(path) };
+    }
+    outcome
+}
+
+fn run_icacls(icacls: &Path, path: &Path, rights: &str) -> io::Result<()> {
+    let mut command = Command::new(icacls);
+    command.arg(path).args(["/inheritance:r", "/grant:r", rights, "/q"]).creation_flags(CREATE_NO_WINDOW);
     let mut icacls = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
     let until = Instant::now() + ICACLS_TIME;
     loop {
@@ -233,5 +247,19 @@ mod tests {
         // The program of that name in Wine does nothing.
         assert!(listed.is_empty() || (listed.contains("OWNER RIGHTS:(F)") && !listed.contains("Users")), "{listed}");
         fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn what_cannot_be_given_to_its_owner_is_removed() {
+        let folder = env::temp_dir().join(format!("mcp-platform-unprotected-{}", std::process::id()));
+        fs::create_dir(&folder).unwrap();
+        let file = folder.join("file");
+        let opened = File::create(&file).unwrap();
+        let unprotected = |path: &Path| give_to_owner(Path::new(r"C:\no\icacls.exe"), path).unwrap_err();
+        assert_eq!(unprotected(&file).kind(), io::ErrorKind::NotFound);
+        drop(opened);
+        assert!(!file.exists());
+        assert_eq!(unprotected(&folder).kind(), io::ErrorKind::NotFound);
+        assert!(!folder.exists());
     }
 }
