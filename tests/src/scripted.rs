@@ -21,10 +21,11 @@ use std::fs::{self, File};
 use std::io::{self, BufRead, Write};
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, id};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use std::{env, thread};
 
 use mcp_proto::Json;
+use mcp_testkit::waiting::LONG;
 
 /// Does what the arguments of this process say.
 ///
@@ -132,7 +133,14 @@ impl Life {
     fn begin() -> io::Result<Self> {
         let path = path(id());
         fs::create_dir_all(path.parent().unwrap_or(&path))?;
-        Ok(Self { _file: exclusive().create(true).open(path)? })
+        let until = Instant::now() + LONG;
+        loop {
+            match exclusive().create(true).open(&path) {
+                // The process that has started this one opens the file while it looks whether this one runs.
+                Err(_) if cfg!(windows) && Instant::now() < until => thread::sleep(Duration::from_millis(1)),
+                opened => return opened.map(|file| Self { _file: file }),
+            }
+        }
     }
 }
 
