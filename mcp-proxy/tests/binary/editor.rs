@@ -1,6 +1,6 @@
 //! The editor that uses the proxy.
 
-use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -65,7 +65,8 @@ impl Proxy {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = loop {
             match command.spawn() {
-                Err(error) if is_passing(&error) => thread::sleep(Duration::from_millis(10)),
+                // Another process that is being started may still have the file open to which the program was copied.
+                Err(error) if error.kind() == ErrorKind::ExecutableFileBusy => thread::sleep(Duration::from_millis(10)),
                 started => break started.expect("the proxy starts"),
             }
         };
@@ -87,7 +88,10 @@ impl Proxy {
     }
 
     pub(crate) fn line(&self) -> String {
-        self.lines.recv_timeout(LONG).expect("a line")
+        self.lines.recv_timeout(LONG).unwrap_or_else(|error| {
+            let written = std::iter::from_fn(|| self.stderr.recv_timeout(Duration::from_millis(200)).ok());
+            panic!("a line: {error}; on stderr: {:?}", written.collect::<Vec<_>>())
+        })
     }
 
     /// Sends a request whose id is its method, and waits for its outcome.
@@ -181,11 +185,4 @@ impl Drop for Proxy {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-/// Whether a program that could not be started can be started soon: another process that is being started may still have the
-/// file open to which the program was copied, and Wine fails with this code while many are started.
-fn is_passing(error: &io::Error) -> bool {
-    const ERROR_INTERNAL_ERROR: i32 = 1359;
-    error.kind() == ErrorKind::ExecutableFileBusy || cfg!(windows) && error.raw_os_error() == Some(ERROR_INTERNAL_ERROR)
 }
